@@ -13,6 +13,7 @@ use crate::mem::{
     Broken, ClassToken, Entry, Inserted, List, Pin, QueueKind, Queued, Removed, Restore,
     UnlinkedChunks, Unqueued,
 };
+use slabwise_base::density::Log2;
 use slabwise_base::{Cost, WorkTime};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -353,10 +354,27 @@ impl ClassState {
         dispatch!(&self.order, coldness(&self.view(), now))
     }
 
+    /// Returns the highest rank at which the mover evicts an item instead of carrying it ([`Order::cold_rank`]).
+    pub fn cold_rank(&self, now: WorkTime) -> Option<Log2> {
+        dispatch!(&self.order, cold_rank(&self.view(), now))
+    }
+
+    /// Returns true if the rank of the item is at most `cold_rank`.
+    pub fn is_cold(&self, item: Queued<'_>, cold_rank: Option<Log2>, now: WorkTime) -> bool {
+        let Some(cold_rank) = cold_rank else { return false };
+        let rank = dispatch!(&self.order, rank(&self.view(), item, now));
+        rank.is_some_and(|rank| rank <= cold_rank)
+    }
+
     /// Returns the item with which a search for the next item to evict would begin. The search itself may evict another
     /// item, because this item is pinned or was hit.
     pub fn coldest(&self, now: WorkTime) -> Option<Queued<'_>> {
-        self.tail(dispatch!(&self.order, coldest(&self.view(), now))?)
+        self.tail(self.coldest_place(now)?)
+    }
+
+    /// Returns the queue with whose tail a search for the next item to evict would begin. `None`: the class is empty.
+    pub fn coldest_place(&self, now: WorkTime) -> Option<Place> {
+        dispatch!(&self.order, coldest(&self.view(), now))
     }
 
     /// Makes one step of a search for the next item to evict. First makes the moves that the order requires. Returns

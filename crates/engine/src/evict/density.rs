@@ -62,6 +62,10 @@ const SAMPLES: usize = 8;
 /// again for this number of ticks.
 const IDLE_TICKS: u32 = 16;
 
+/// The mover evicts an item of the moving page if its rank is at most this much above that of a usual victim: 1.25 times
+/// the density. To evict another item and to carry this one instead would take several times as long.
+const COLD_TOLERANCE_LOG2: i32 = 330;
+
 /// The highest estimate of the age at which a class evicts. Items whose misses cost nothing would have a higher one, and
 /// the work clock cannot represent ages close to 2^32.
 const AGE_TICKS_MAX: u32 = 1 << 31;
@@ -461,6 +465,26 @@ impl Order for Density {
         };
         // Logarithms of densities and of relative costs are between -48 and 48, and those of sizes are below 64.
         Some(((96.0 + log_bytes - expected.log_density).max(0.0) * 1_024.0) as u32)
+    }
+
+    fn cold_rank(&self, view: &View<'_>, now: WorkTime) -> Option<Log2> {
+        let token = &view.pages.token;
+        let (ranking, mut random) = (self.ranking(view, now), Random::new(u64::from(now.0)));
+        let mut ranks = Vec::with_capacity(SAMPLES * DRAWN);
+        for _ in 0..SAMPLES {
+            let runs: [_; DRAWN / RUN] =
+                std::array::from_fn(|_| token.random_run(RUN as u32, random.next_u64()));
+            let mut add = |_, item: Queued<'_>| ranks.push(ranking.rank(item));
+            runs.into_iter().flatten().for_each(|run| token.for_each_queued(run, &mut add));
+        }
+        ranks.sort_unstable();
+        let lowest = |share: usize| ranks.get(ranks.len() / share).copied();
+        let of_victims = lowest(DRAWN)? + Log2(COLD_TOLERANCE_LOG2);
+        Some(of_victims.max(lowest(token.page_count() as usize)?))
+    }
+
+    fn rank(&self, view: &View<'_>, item: Queued<'_>, now: WorkTime) -> Option<Log2> {
+        Some(self.ranking(view, now).rank(item))
     }
 
     fn set_densities(&mut self, densities: &Arc<Densities>, mean_cost_units: Option<u64>) {

@@ -34,7 +34,7 @@
 use super::lanes::{ItemCosts, Lane, Lanes, Place};
 use crate::heap::Pages;
 use crate::mem::{QueueKind, Queued, Slot};
-use slabwise_base::density::Densities;
+use slabwise_base::density::{Densities, Log2};
 use slabwise_base::{Seconds, WorkTime};
 use std::sync::Arc;
 
@@ -193,6 +193,17 @@ pub trait Order {
     /// is the inverse of the expected hits per byte and tick, as a logarithm. `None`: the age of the coldest item
     /// decides.
     fn coldness(&self, _view: &View<'_>, _now: WorkTime) -> Option<u32> {
+        None
+    }
+
+    /// Returns the highest rank at which the mover evicts an item instead of carrying it. `None`: the order does not rank
+    /// single items, or the class has none.
+    fn cold_rank(&self, _view: &View<'_>, _now: WorkTime) -> Option<Log2> {
+        None
+    }
+
+    /// Returns the rank of an item. `None`: the order does not rank single items.
+    fn rank(&self, _view: &View<'_>, _item: Queued<'_>, _now: WorkTime) -> Option<Log2> {
         None
     }
 

@@ -165,11 +165,18 @@ impl ClassToken {
         let scaled = |bits: u64, count: usize| ((bits * count as u64) >> u32::BITS) as usize;
         let page = *self.owned.get(scaled(random >> u32::BITS, self.owned.len()))?;
         let start = scaled(random & u64::from(u32::MAX), self.chunks_per_page as usize) as u32;
+        Some(self.run(page, start, len))
+    }
+
+    /// Returns up to `len` neighbouring slots of a page, and prefetches the headers of their chunks. The chunks may be free.
+    /// `start` must be the number of a slot.
+    #[inline]
+    pub fn run(&self, page: PageId, start: u32, len: u32) -> SlotRun {
         let run = SlotRun { page, start, len: len.min(self.chunks_per_page) };
         for number in run.numbers(self.chunks_per_page) {
             self.memory.prefetch_chunk(self.chunk_at(page, number), HEADER_SIZE_BYTES);
         }
-        Some(run)
+        run
     }
 
     /// Returns the item in a slot if it is in a queue of this class, and otherwise `None`. Returns `None` also if the

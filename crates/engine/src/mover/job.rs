@@ -19,6 +19,7 @@ use crate::mem::{
 };
 use crate::space::Space;
 use crate::stats::{Busy, MoverCounters};
+use slabwise_base::density::Log2;
 use slabwise_base::{ClassId, Now, PageId, Ticks};
 use std::collections::HashSet;
 
@@ -36,6 +37,46 @@ pub struct Candidate<'p> {
     pub is_last_choice: bool,
 }
 
+/// The choice of a page of a class. No lock is held, so the data of the pages may change meanwhile.
+pub struct Choice<'p> {
+    pub space: &'p Space,
+    /// The class that gives the page.
+    pub victim: ClassId,
+    /// The page id after that of the last choice. The candidates begin there.
+    pub cursor: u32,
+    pub now: Now,
+}
+
+/// The largest number of items at the tail of the class whose pages are candidates.
+const TAIL_ITEMS_MAX: usize = 8;
+
+impl Choice<'_> {
+    /// Returns all pages of the class, in the order of their ids from the cursor on.
+    pub fn candidates(&self) -> impl Iterator<Item = Candidate<'_>> {
+        let frontier = self.space.lock_pool().frontier;
+        let first = self.cursor.min(frontier);
+        (first..frontier).chain(0..first).filter_map(|id| self.candidate(PageId(id)))
+    }
+
+    /// Returns the pages of the items at the tail of the class.
+    pub fn coldest(&self) -> impl Iterator<Item = Candidate<'_>> {
+        let class = self.space.class(self.victim).lock();
+        let place = class.coldest_place(self.space.work.now());
+        let tail = |place| {
+            let items = class.lanes.queue(place).iter_from_tail(&class.pages.token);
+            let pages = items.map(|item| self.space.memory.page_of(item.address()));
+            pages.take(TAIL_ITEMS_MAX).collect::<Vec<PageId>>()
+        };
+        place.map(tail).into_iter().flatten().filter_map(|id| self.candidate(id))
+    }
+
+    fn candidate(&self, id: PageId) -> Option<Candidate<'_>> {
+        let page = self.space.memory.page(id);
+        let is_owned = page.owner() == Some(self.victim) && page.state() == PageState::Owned;
+        is_owned.then_some(Candidate { id, page, is_last_choice: id.0 + 1 == self.cursor })
+    }
+}
+
 /// The result of one step over the chunks of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassStep {
@@ -50,8 +91,8 @@ pub enum PassStep {
 /// The rules of one kind of mover. By default a moving page drains: no free chunk of the page is allocated while it
 /// moves.
 pub trait MoverRules: Sync {
-    /// Chooses a page of the victim. No lock is held, so the data of the pages may change meanwhile.
-    fn choose(&self, candidates: &mut dyn Iterator<Item = Candidate<'_>>) -> Option<PageId>;
+    /// Chooses a page of the victim.
+    fn choose(&self, choice: &Choice<'_>) -> Option<PageId>;
 
     /// Visits up to `budget_chunks` chunks of the page.
     fn pass(&self, pass: &mut Pass<'_>, budget_chunks: usize) -> PassStep;
@@ -120,6 +161,10 @@ pub struct Job {
     pub to_revisit: Vec<ChunkAddress>,
     /// The chunks that were busy in this pass. The next pass visits them.
     pub busy: Vec<ChunkAddress>,
+    /// The next slot whose item is evicted if it is cold. Only for the kind `warm`.
+    pub cold_slot: u32,
+    /// The highest rank of a cold item; `None`: only items that have expired or were flushed are cold.
+    pub cold_rank: Option<Log2>,
     /// The largest number of items that the mover may still evict before it carries any. Only for the kind `warm`.
     pub evict_ahead_max: u32,
     /// The pages that lost items in this way.

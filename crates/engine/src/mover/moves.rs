@@ -1,7 +1,7 @@
 //! The mover: chooses the class and the page of a move, runs the move, and records the last moves.
 
 use super::job::{
-    Candidate, GIVE_UP_AFTER_TICKS, Job, MoveRequest, MoveStart, MoverRules, Pass, PassStep,
+    Choice, GIVE_UP_AFTER_TICKS, Job, MoveRequest, MoveStart, MoverRules, Pass, PassStep,
 };
 use super::kinds;
 use super::plan::{BegunMove, Help, PlannedMove, ReassignError};
@@ -269,7 +269,8 @@ impl Mover {
             request.rules = kinds::rules_of(MoverKind::WARM);
         }
         for _ in 0..BEGIN_TRIES {
-            let page = request.page.or_else(|| page_to_empty(space, &request, self.page_cursor));
+            let choice = Choice { space, victim, cursor: self.page_cursor, now };
+            let page = request.page.or_else(|| request.rules.choose(&choice));
             let Some(page) = page else { return };
             self.page_cursor = page.0 + 1;
             let gets = space.gets_ever();
@@ -294,6 +295,8 @@ impl Mover {
                     slot_end: entry.fresh(),
                     to_revisit: Vec::new(),
                     busy: Vec::new(),
+                    cold_slot: 0,
+                    cold_rank: None,
                     evict_ahead_max: entry.used(),
                     evicted_from: Vec::new(),
                     reserved: Vec::new(),
@@ -486,17 +489,4 @@ fn retired_class(space: &Space, stalled_victim: Option<ClassId>) -> Option<Class
     let (.., victim) = space.classes.iter().filter_map(ranked).max()?;
     space.retiring.store(true, Release);
     Some(victim)
-}
-
-/// Returns the page of the victim that the mover's rules choose. No lock is held, so the data of the pages may change
-/// meanwhile. The caller checks the chosen page under the class's lock.
-fn page_to_empty(space: &Space, request: &MoveRequest, cursor: u32) -> Option<PageId> {
-    let frontier = space.lock_pool().frontier;
-    let first = cursor.min(frontier);
-    let mut owned = (first..frontier).chain(0..first).map(PageId).filter_map(|id| {
-        let page = space.memory.page(id);
-        let is_owned = page.owner() == Some(request.victim) && page.state() == PageState::Owned;
-        is_owned.then_some(Candidate { id, page, is_last_choice: id.0 + 1 == cursor })
-    });
-    request.rules.choose(&mut owned)
 }

@@ -128,3 +128,24 @@ fn check_exact_loss(eviction: EvictionKind, seed: u64) -> u64 {
     );
     evicted
 }
+
+#[test]
+fn the_cold_items_of_a_page_are_evicted_with_it() {
+    let engine = engine(EvictionKind::Density);
+    let (clock, mut handle) = (Clock::manual(), engine.handle());
+    let items = PAGES * (PAGE_SIZE_BYTES / CHUNK_SIZES[0]) as u64;
+    for number in 0..items {
+        let _ =
+            handle.set(&key(number), &[7; 60], ItemMeta::default(), StoreMode::Set, clock.now());
+        clock.advance(Duration::from_millis(10));
+    }
+    let now = clock.now();
+    let kept: BTreeSet<u64> = (items / PAGES..items).collect();
+    assert_eq!(keys(&engine, now).len() as u64, items, "the class is full");
+    engine.reassign(Some(ClassId(0)), None, "test", now).expect("the class has a page to move");
+    while engine.mover_step(64, now) == MoverStep::Working {}
+    engine.check();
+    let counters = engine.mover_counters();
+    assert_eq!(keys(&engine, now), kept, "the oldest items are evicted: {counters:?}");
+    assert_eq!(counters.rescued, 0, "{counters:?}");
+}

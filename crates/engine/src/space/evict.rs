@@ -18,8 +18,9 @@ use super::work_clock::WorkClock;
 use crate::class::{CHAINED, ClassState, ClassStatus, VictimStep};
 use crate::evict::{COLDEST_FIRST, Lane, Move, Place, Position};
 use crate::mem::{
-    Entry, OwnedChunk, Pin, QueueKind, Queued, Removed, SPARES_MAX, State, UnlinkedChunks,
+    Entry, OwnedChunk, Pin, QueueKind, Queued, Removed, SPARES_MAX, Slot, State, UnlinkedChunks,
 };
+use slabwise_base::density::Log2;
 use slabwise_base::sync::MutexGuard;
 use slabwise_base::{ClassId, Expiry, Now, WorkTime};
 use std::cmp::Reverse;
@@ -305,6 +306,25 @@ impl Space {
             Some(pin) => VictimStep::Found(info.into_victim(pin, now)),
             None => VictimStep::Nothing,
         }
+    }
+
+    /// Detaches the item in a slot of a locked class if it is unpinned, and has expired, was flushed, or has at most this
+    /// rank.
+    pub fn detach_cold(
+        &self,
+        state: &mut ClassState,
+        slot: Slot,
+        cold_rank: Option<Log2>,
+        now: Now,
+    ) -> Option<DetachedVictim> {
+        let position = Position::In(slot);
+        let item = state.item_at(position).filter(|item| item.is_unpinned())?;
+        let info = self.victim_info(item, now);
+        if !(info.is_invalid || state.is_cold(item, cold_rank, self.work.now())) {
+            return None;
+        }
+        info.count(state, &self.work, now);
+        Some(info.into_victim(state.detach(position)?, now))
     }
 
     /// Detaches up to `count` victims of a class. Returns fewer if no other item of the class can be evicted.

@@ -11,6 +11,7 @@
 //! A page of a retired class is always emptied by the kind `warm`, which carries the items to the successor classes
 //! (`retired.rs`).
 
+mod ahead;
 mod published;
 mod retired;
 mod stock;

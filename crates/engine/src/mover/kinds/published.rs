@@ -25,7 +25,7 @@
 use crate::class::ClassState;
 use crate::layout::ChunkAddress;
 use crate::mem::{Kind as ChunkKind, Pin, PinOutcome, UnusedPage};
-use crate::mover::job::{Candidate, Job, MoverRules, Pass, PassStep};
+use crate::mover::job::{Choice, Job, MoverRules, Pass, PassStep};
 use crate::stats::Busy;
 use slabwise_base::PageId;
 
@@ -61,8 +61,8 @@ enum Visit {
 }
 
 impl MoverRules for Published {
-    fn choose(&self, candidates: &mut dyn Iterator<Item = Candidate<'_>>) -> Option<PageId> {
-        candidates.next().map(|candidate| candidate.id)
+    fn choose(&self, choice: &Choice<'_>) -> Option<PageId> {
+        choice.candidates().next().map(|candidate| candidate.id)
     }
 
     /// Visits chunks until one is busy or the budget is used up.

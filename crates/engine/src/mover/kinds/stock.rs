@@ -5,7 +5,7 @@
 
 use crate::layout::ChunkAddress;
 use crate::mem::State;
-use crate::mover::job::{Candidate, ChunkUse, MoverRules, Pass, PassStep};
+use crate::mover::job::{Choice, ChunkUse, MoverRules, Pass, PassStep};
 use crate::stats::Busy;
 use slabwise_base::{PageId, Ticks};
 
@@ -13,8 +13,9 @@ use slabwise_base::{PageId, Ticks};
 pub struct Stock;
 
 impl MoverRules for Stock {
-    fn choose(&self, candidates: &mut dyn Iterator<Item = Candidate<'_>>) -> Option<PageId> {
-        let longest_owned = candidates.min_by_key(|c| (c.is_last_choice, c.page.taken_as()));
+    fn choose(&self, choice: &Choice<'_>) -> Option<PageId> {
+        let longest_owned =
+            choice.candidates().min_by_key(|c| (c.is_last_choice, c.page.taken_as()));
         longest_owned.map(|candidate| candidate.id)
     }
 

@@ -2,8 +2,7 @@
 //! carries the other items of the moving page to free chunks on other pages.
 //!
 //! ```text
-//!   0. ahead      evict the next victims of the class until it has a page's worth of free chunks, then change to the
-//!                 emptiest of the pages that have lost items
+//!   0. ahead      evict items until the class has a page's worth of free chunks (`ahead.rs`)
 //!   for each batch of chunks of the page, until the page is empty:
 //!     1. reserve  count the items that can be carried now, and take as many free chunks of the class outside the page;
 //!                 if they are too few, recall the spare chunks of the class
@@ -17,24 +16,24 @@
 //! class outside the page. An eviction reduces `u - f` by one: if the victim is on the page, `u` falls, and otherwise
 //! `f` rises. The mover evicts only if there are more items to carry than reserved chunks, which implies `u > f`. So a
 //! move evicts exactly `u - f` items if `u > f` at its start, and otherwise none, provided that the page pool is empty
-//! and no other thread changes the class. These are the items that the class would have evicted next.
+//! and no other thread changes the class. These are the items that the class would have evicted next. An order that ranks
+//! items may choose cold items of the page instead ([`Order::cold_rank`](crate::evict::Order::cold_rank)). Items that
+//! have expired or were flushed are dropped in any case.
 //!
 //! Chunks are processed in batches, so that the cache lines of a batch can be prefetched together. A move spends nearly
 //! all its time waiting for memory.
 
+use super::ahead::{self, BATCH_CHUNKS_MAX, prefetch_entries};
 use super::retired;
-use crate::class::{ClassState, ClassStatus};
+use crate::class::ClassStatus;
 use crate::layout::ChunkAddress;
-use crate::mem::{Entry, OwnedChunk, PageState, Pin, Queued};
-use crate::mover::job::{Candidate, MoverRules, Pass, PassStep};
+use crate::mem::{Entry, OwnedChunk, Pin, Queued};
+use crate::mover::job::{Candidate, Choice, MoverRules, Pass, PassStep};
 use crate::space::Evicted;
 use slabwise_base::{ClassId, PageId};
 
 /// The largest number of pages that are compared to choose the page with the fewest used chunks.
 const PAGES_COMPARED_MAX: usize = 64;
-
-/// The largest number of chunks in a batch.
-const BATCH_CHUNKS_MAX: usize = 32;
 
 /// The largest number of bytes of a chunk that are prefetched. The processor prefetches the following bytes by itself,
 /// because they are read in sequence.
@@ -52,16 +51,18 @@ enum Reserved {
 pub struct Warm;
 
 impl MoverRules for Warm {
-    /// Chooses the page with the fewest used chunks among those compared.
-    fn choose(&self, candidates: &mut dyn Iterator<Item = Candidate<'_>>) -> Option<PageId> {
-        let compared = candidates.take(PAGES_COMPARED_MAX);
-        let emptiest = compared.min_by_key(|c| (c.is_last_choice, c.page.used()));
-        emptiest.map(|candidate| candidate.id)
+    /// Chooses the page with the fewest items to carry among those compared.
+    fn choose(&self, choice: &Choice<'_>) -> Option<PageId> {
+        let compared = choice.coldest().chain(choice.candidates().take(PAGES_COMPARED_MAX));
+        let items_to_carry = ahead::items_to_carry(choice);
+        let rank = |it: &Candidate<'_>| (it.is_last_choice, items_to_carry(it));
+        compared.min_by_key(rank).map(|candidate| candidate.id)
     }
 
     fn pass(&self, pass: &mut Pass<'_>, budget_chunks: usize) -> PassStep {
         let mut left = budget_chunks.max(1);
-        left -= evict_ahead(pass, left);
+        left -= ahead::evict_cold(pass, left).min(left);
+        left -= ahead::evict_victims(pass, left);
         while left > 0 {
             if pass.space.memory.page(pass.job.page).used() == 0 {
                 return PassStep::Ended;
@@ -76,94 +77,6 @@ impl MoverRules for Warm {
             empty_batch(pass, batch);
         }
         PassStep::Continue
-    }
-}
-
-/// Evicts items of the class until it has a page's worth of free chunks, or the budget is used up. Then changes to the
-/// emptiest of the pages that have lost items. Returns the number of evicted items.
-fn evict_ahead(pass: &mut Pass<'_>, budget_chunks: usize) -> usize {
-    let mut evicted = 0;
-    while pass.job.evict_ahead_max > 0 && evicted < budget_chunks {
-        let count_max = (pass.job.evict_ahead_max as usize).min(budget_chunks - evicted);
-        let count = evict_and_free(pass, missing_chunks(pass).min(count_max).min(BATCH_CHUNKS_MAX));
-        pass.job.evict_ahead_max -= count as u32;
-        evicted += count;
-        if count == 0 || pass.job.evict_ahead_max == 0 {
-            pass.job.evict_ahead_max = 0;
-            change_to_emptiest_page(pass);
-        }
-    }
-    evicted
-}
-
-/// Returns the number of chunks that the class lacks to have a page's worth of free chunks. If it lacks some, recalls
-/// its spare chunks first. Returns 0 if the mover evicts only chunk by chunk: the class is retired, or its chunks hold
-/// parts of chained items, or the page pool has a page.
-fn missing_chunks(pass: &Pass<'_>) -> usize {
-    let (space, id) = (pass.space, pass.job.request.victim);
-    let mut class = space.class(id).lock();
-    let evicts_by_chunk = id == space.largest
-        || class.status() == ClassStatus::Retired
-        || space.unqueued_count(&class) > 0;
-    if evicts_by_chunk || !space.config.eviction_enabled || space.lock_pool().has_page() {
-        return 0;
-    }
-    let wanted = class.pages.token.chunks_per_page() as usize;
-    let missing = |class: &ClassState| {
-        wanted.saturating_sub(class.pages.free_count() as usize + pass.job.reserved.len())
-    };
-    if missing(&class) > 0 {
-        space.recall_into(&mut class, |_| true);
-    }
-    missing(&class)
-}
-
-/// Evicts up to `count` items of the class and frees their chunks. Returns the number of evicted items.
-fn evict_and_free(pass: &mut Pass<'_>, count: usize) -> usize {
-    let (evicted, chunks) = evict(pass, count);
-    let space = pass.space;
-    let mut class = space.class(pass.job.request.victim).lock();
-    for chunk in chunks {
-        let page = space.memory.page_of(chunk.address());
-        if pass.job.evicted_from.last() != Some(&page) {
-            pass.job.evicted_from.push(page);
-        }
-        class.pages.give(chunk);
-    }
-    drop(class);
-    if evicted > 0 {
-        pass.counters.evicted += evicted as u64;
-        pass.record_progress();
-    }
-    evicted
-}
-
-/// Evicts up to `count` items of the class. Returns the number of evicted items, and those of their chunks that the
-/// caller owns now.
-fn evict(pass: &Pass<'_>, count: usize) -> (usize, Vec<OwnedChunk>) {
-    let (space, class) = (pass.space, pass.job.request.victim);
-    let victims = space.detach_victims(class, count, pass.now);
-    let evicted = victims.len();
-    let hashes = prefetch_entries(pass, victims.iter().map(|victim| &victim.pin));
-    let both = victims.into_iter().zip(hashes);
-    let chunks = both.filter_map(|(victim, hash)| space.finish_eviction(victim, hash, class));
-    (evicted, chunks.collect())
-}
-
-/// Moves another page of the class instead, if a page that has lost items is emptier than the present one.
-fn change_to_emptiest_page(pass: &mut Pass<'_>) {
-    let memory = &pass.space.memory;
-    let evicted_from = std::mem::take(&mut pass.job.evicted_from);
-    let Some(emptiest) = evicted_from.into_iter().min_by_key(|&id| memory.page(id).used()) else {
-        return;
-    };
-    let mut class = pass.space.class(pass.job.request.victim).lock();
-    let page = memory.page(emptiest);
-    let is_owned = page.owner() == Some(class.id()) && page.state() == PageState::Owned;
-    if is_owned && page.used() < memory.page(pass.job.page).used() {
-        class.pages.abort_drain(pass.job.page);
-        class.pages.begin_drain(emptiest);
-        (pass.job.page, pass.job.slot, pass.job.slot_end) = (emptiest, 0, page.fresh());
     }
 }
 
@@ -249,7 +162,7 @@ fn evict_and_reserve(pass: &mut Pass<'_>, count: usize) -> usize {
     // In the largest class, each eviction compares the next whole item with the next chained item. So several victims
     // of this class cannot be detached together.
     if class != space.largest {
-        let (evicted, chunks) = evict(pass, count);
+        let (evicted, chunks) = ahead::evict(pass, count);
         chunks.into_iter().for_each(|chunk| pass.reserve_or_free(chunk));
         if evicted > 0 {
             return evicted;
@@ -263,16 +176,6 @@ fn evict_and_reserve(pass: &mut Pass<'_>, count: usize) -> usize {
         Evicted::Freed => 1,
         Evicted::Nothing => 0,
     }
-}
-
-/// Prefetches the index entries of pinned items. Returns the hashes of their keys, in the same order.
-fn prefetch_entries<'p>(pass: &Pass<'_>, pins: impl Iterator<Item = &'p Pin>) -> Vec<u64> {
-    let space = pass.space;
-    let hash = |pin: &Pin| space.hash_of(pin.item(&space.memory));
-    let hashes: Vec<u64> = pins.map(hash).collect();
-    hashes.iter().for_each(|&hash| space.index.prefetch(hash));
-    hashes.iter().for_each(|&hash| space.index.prefetch_bucket(hash));
-    hashes
 }
 
 /// Carries the contents of the batch to the reserved chunks. There must be a reserved chunk for each chunk of the

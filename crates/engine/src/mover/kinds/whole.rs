@@ -2,7 +2,7 @@
 //! item is carried to another page. The page of a pinned item waits for the reader.
 
 use crate::layout::ChunkAddress;
-use crate::mover::job::{Candidate, ChunkUse, MoverRules, Pass, PassStep};
+use crate::mover::job::{Choice, ChunkUse, MoverRules, Pass, PassStep};
 use crate::stats::Busy;
 use slabwise_base::PageId;
 
@@ -10,8 +10,8 @@ use slabwise_base::PageId;
 pub struct Whole;
 
 impl MoverRules for Whole {
-    fn choose(&self, candidates: &mut dyn Iterator<Item = Candidate<'_>>) -> Option<PageId> {
-        candidates.next().map(|candidate| candidate.id)
+    fn choose(&self, choice: &Choice<'_>) -> Option<PageId> {
+        choice.candidates().next().map(|candidate| candidate.id)
     }
 
     fn pass(&self, pass: &mut Pass<'_>, budget_chunks: usize) -> PassStep {
