@@ -276,11 +276,14 @@ impl Mover {
             let gets = space.gets_ever();
             let mut state = space.class(victim).lock();
             // If every class gets its first page beyond the memory limit, a class keeps its last page. Otherwise it
-            // would get another page beyond the limit at its next store.
-            let keeps_one =
-                space.config.first_page_beyond_limit && state.status() == ClassStatus::Present;
-            if keeps_one && state.pages.token.page_count() < 2 {
-                return;
+            // would get another page beyond the limit at its next store. A retired class gives its last page to the page
+            // pool, which can release it, because its number may be used again.
+            let is_last = state.pages.token.page_count() < 2;
+            if space.config.first_page_beyond_limit && is_last {
+                if state.status() == ClassStatus::Present {
+                    return;
+                }
+                request.receiver = None;
             }
             let entry = space.memory.page(page);
             if entry.owner() == Some(victim) && entry.state() == PageState::Owned {

@@ -121,6 +121,11 @@ impl<'e> Driver<'e> {
         }
     }
 
+    /// Returns the virtual time.
+    pub fn now(&self) -> Now {
+        self.clock.now()
+    }
+
     /// Reads every key and crawls over all items. Checks all invariants, before and after dropping pins and
     /// reservations.
     pub fn finish(mut self) {

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The file `oracle.rs` lists the permitted answers. A failed run prints its seed and its last operations.
-//! `SLABWISE_SEED=n` runs only that seed. `SLABWISE_MODEL_SEEDS=n` sets the number of seeds.
+//! `SLABWISE_SEED=n` runs only that seed. `SLABWISE_MODEL_SEEDS=n` sets the number of seeds. `SLABWISE_MODEL_MINUTES=n`
+//! sets the virtual time of the long run of each eviction kind.
 
 mod checks;
 mod conditional;
@@ -23,16 +24,20 @@ mod tables;
 
 use driver::{Driver, RunState};
 use oracle::{Marks, Oracle, Rules, Seen};
-use scenario::{Memory, Scenario};
+use scenario::{Memory, Operation, Scenario};
 use slabwise_base::random::mix;
 use slabwise_base::{Clock, Expiry, Now, Random, Seconds};
-use slabwise_engine::{Engine, ItemMeta, StoreMode, StoreOutcome};
+use slabwise_engine::{Engine, EvictionKind, ItemMeta, StoreMode, StoreOutcome};
 
 const OPERATIONS_PER_SEED: usize = 2_000;
 const SEEDS_DEFAULT: u64 = 20;
 
+/// Returns the number in an environment variable.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
 fn seeds() -> Vec<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("SLABWISE_SEED") {
         Some(seed) => vec![seed],
         None => (0..number("SLABWISE_MODEL_SEEDS").unwrap_or(SEEDS_DEFAULT)).collect(),
@@ -65,6 +70,52 @@ fn with_little_memory_no_wrong_item_is_returned() {
 #[test]
 fn without_eviction_stores_are_refused_and_no_item_is_lost() {
     seeds().into_iter().for_each(|seed| run(Memory::Refusing, seed));
+}
+
+/// The virtual time of each long run, in minutes, unless `SLABWISE_MODEL_MINUTES` sets another one.
+const MINUTES_DEFAULT: u64 = 10;
+
+#[test]
+fn caches_whose_pages_and_classes_change_stay_correct_for_a_long_time() {
+    let minutes = number("SLABWISE_MODEL_MINUTES").unwrap_or(MINUTES_DEFAULT);
+    EvictionKind::ALL.iter().for_each(|&kind| run_for(kind, minutes));
+}
+
+/// Runs a cache with this eviction kind for some virtual time.
+fn run_for(kind: EvictionKind, minutes: u64) {
+    const REQUIRED: [Operation; 5] = [
+        Operation::Advance,
+        Operation::ChangeClasses,
+        Operation::Reassign,
+        Operation::MoverStep,
+        Operation::PlanMoves,
+    ];
+    let is_suitable = |scenario: &Scenario| {
+        let has_all = REQUIRED.iter().all(|&operation| scenario.has(operation));
+        has_all && scenario.config.eviction == kind
+    };
+    let (seed, scenario, random) = (number("SLABWISE_SEED").unwrap_or(0)..)
+        .map(|seed| {
+            let mut random = Random::new(mix(seed));
+            (seed, Scenario::random(Memory::Short, &mut random), random)
+        })
+        .find(|(_, scenario, _)| is_suitable(scenario))
+        .expect("some scenario is suitable");
+    println!(
+        "{kind:?} for {minutes} virtual minutes, seed {seed}: rerun with SLABWISE_SEED={seed}"
+    );
+    let engine = Engine::new(scenario.config.clone()).expect("the arena fits the address space");
+    let mut driver = Driver::new(&engine, &scenario, RunState::new(&scenario, random));
+    let end = driver.now().seconds.0 + 60 * minutes as u32;
+    let mut operations = 0_u64;
+    while driver.now().seconds.0 < end {
+        driver.step();
+        operations += 1;
+    }
+    driver.finish();
+    let moved = engine.mover_counters().moved;
+    println!("{operations} operations, {moved} page moves");
+    assert!(moved > minutes / 60, "pages must move all the time, but only {moved} have moved");
 }
 
 /// The rules of a cache with ample memory.

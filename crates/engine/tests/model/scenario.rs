@@ -103,6 +103,11 @@ impl Scenario {
         }
     }
 
+    /// True if this operation may occur.
+    pub fn has(&self, operation: Operation) -> bool {
+        self.weights.iter().any(|&(other, weight)| other == operation && weight > 0)
+    }
+
     /// Draws the operation of the next step.
     pub fn operation(&self, random: &mut Random) -> Operation {
         let total: u64 = self.weights.iter().map(|&(_, weight)| weight).sum();
