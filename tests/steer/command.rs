@@ -12,6 +12,18 @@ use rustix::process::{Pid, Signal, kill_process};
 /// The longest time for an effect of the command.
 pub const SOON: Duration = Duration::from_secs(30);
 
+/// Options with which the command moves pages at its first step, and notices faults soon.
+pub const QUICK_OPTIONS: &[&str] = &[
+    "--policy",
+    "lama:curve=distance:period_gets=1:moves_max=3",
+    "--interval",
+    "0.1",
+    "--read-timeout",
+    "0.3",
+    "--reply-timeout",
+    "0.5",
+];
+
 /// The folder of the state file and the log of one test, and the address of its server.
 pub struct Files {
     folder: Arc<tempfile::TempDir>,
@@ -32,7 +44,7 @@ impl Files {
         Files { folder: Arc::new(folder), address: address.to_string() }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -45,12 +57,16 @@ impl Files {
 
     /// Starts to steer with a policy that moves pages at its first step.
     pub fn steer(&self, options: &[&str]) -> Steer {
-        let mut command =
-            self.command(&["--policy", "lama:curve=distance:period_gets=1:moves_max=3"]);
-        command.args(["--interval", "0.1", "--read-timeout", "0.3", "--reply-timeout", "0.5"]);
-        let log = self.path("log");
-        let child = command.arg("--log").arg(&log).args(options).stderr(Stdio::null()).spawn();
-        Steer { child: child.expect("the command starts"), log, _folder: Arc::clone(&self.folder) }
+        let mut command = self.command(QUICK_OPTIONS);
+        command.arg("--log").arg(self.path("log")).args(options);
+        self.start(command)
+    }
+
+    /// Starts a command that writes its log to the file `log`.
+    pub fn start(&self, mut command: Command) -> Steer {
+        let child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn();
+        let folder = Arc::clone(&self.folder);
+        Steer { child: child.expect("the command starts"), log: self.path("log"), _folder: folder }
     }
 
     /// Runs `slabwise steer --restore`, and returns what it printed.

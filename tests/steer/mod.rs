@@ -4,6 +4,7 @@
 mod command;
 mod fake;
 mod real_server;
+mod unit;
 
 use crate::support::wait_until;
 use command::{Files, SOON};
