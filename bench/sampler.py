@@ -16,6 +16,8 @@ class Sample:
     gets: int
     # The number of pages that were moved since the start of the server.
     moved: int
+    # The number of items that were evicted since the start of the server.
+    evicted: int
     # The number of items in the cache, and the sum of their sizes.
     items: int
     item_bytes: int
@@ -66,6 +68,7 @@ class Sampler(process.Background):
         return Sample(
             gets=value("cmd_get"),
             moved=value("slabs_moved"),
+            evicted=value("evictions"),
             items=items,
             item_bytes=value("bytes"),
             stored_bytes=self.stored_bytes,
@@ -82,9 +85,11 @@ class Sampler(process.Background):
         self.client.disconnect()
 
     def after_turnover(self):
-        """Returns the samples after the first turnover: those after the sum of the sizes of the stored items has reached
-        the memory limit. Fails if there are none."""
-        found = [sample for sample in self.samples if sample.stored_bytes >= sample.limit_bytes]
+        """Returns the samples after the first turnover of a cache that evicts: those after the first eviction, and after
+        the sum of the sizes of the stored items has reached the memory limit. Stores that replace items fill no memory.
+        Fails if there are none."""
+        is_later = lambda sample: sample.evicted > 0 and sample.stored_bytes >= sample.limit_bytes
+        found = [sample for sample in self.samples if is_later(sample)]
         last = self.samples[-1]
         assert found, f"only {last.stored_bytes:,.0f} B were stored, but the memory limit is {last.limit_bytes:,} B"
         return found
