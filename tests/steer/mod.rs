@@ -117,7 +117,7 @@ fn a_server_without_slab_reassign_is_left_as_it_is() {
     server.state().slab_reassign = false;
     let files = Files::new(server.address);
     let mut steer = files.steer(&[]);
-    assert_eq!(steer.end().code(), Some(1));
+    assert_eq!(steer.end().code(), Some(3));
     assert!(server.state().changes.is_empty());
     let output = std::process::Command::new(env!("CARGO_BIN_EXE_slabwise"))
         .args([
@@ -139,7 +139,7 @@ fn an_automover_that_somebody_switches_on_stays_on() {
     let mut steer = files.steer(&[]);
     steer.await_line("moved a page");
     server.state().automove = 2;
-    assert_eq!(steer.end().code(), Some(1));
+    assert_eq!(steer.end().code(), Some(3));
     assert_eq!(
         steer.count("somebody has switched the automover on (mode 2)"),
         1,
@@ -159,7 +159,7 @@ fn pages_that_somebody_else_moves_end_the_steering() {
     for _ in 0..4 {
         server.state().move_page(0, 2);
     }
-    assert_eq!(steer.end().code(), Some(1));
+    assert_eq!(steer.end().code(), Some(3));
     assert_eq!(steer.count("another steerer has moved"), 1, "{:?}", steer.log());
     assert_eq!(server.state().automove, 1);
 }

@@ -14,14 +14,15 @@ fn command(setting: &str, server: &Fake, files: &Files) -> Command {
     let line = UNIT.lines().find_map(|line| line.strip_prefix(&prefix));
     let line = line.unwrap_or_else(|| panic!("the unit has {setting}"));
     let folder = files.path("").display().to_string();
-    let line = line.replace("%i", &server.address.to_string()).replace("%S", &folder);
     let mut words = line.split(' ');
     assert_eq!(words.next(), Some("/usr/bin/slabwise"), "{line}");
     let mut command = Command::new(env!("CARGO_BIN_EXE_slabwise"));
     for word in words {
         match word {
             "$STEER_OPTIONS" => command.args(QUICK_OPTIONS).arg("--log").arg(files.path("log")),
-            word => command.arg(word),
+            word => {
+                command.arg(word.replace("%i", &server.address.to_string()).replace("%S", &folder))
+            }
         };
     }
     command
@@ -45,4 +46,19 @@ fn the_automover_is_restored_after_a_normal_end_and_after_sigkill() {
         assert!(status.is_ok_and(|status| status.success()), "after {signal:?}");
         assert_eq!(server.state().automove, 1, "after {signal:?} and ExecStopPost");
     }
+}
+
+#[test]
+fn systemd_does_not_start_a_steerer_again_after_somebody_has_switched_the_automover_on() {
+    let server = Fake::start();
+    let files = Files::new(server.address);
+    std::fs::create_dir(files.path("slabwise-steer")).expect("the folder is new");
+    let mut steer = files.start(command("ExecStart", &server, &files));
+    wait_until("a page moves", SOON, || server.state().classes[0].pages > 10);
+    server.state().automove = 1;
+    let code = steer.end().code().expect("the steerer ends by itself");
+    let prevented = UNIT.lines().find_map(|line| line.strip_prefix("RestartPreventExitStatus="));
+    let prevented = prevented.expect("the unit has RestartPreventExitStatus");
+    assert!(prevented.split(' ').any(|prevented| prevented == code.to_string()), "{code}");
+    assert_eq!(server.state().automove, 1);
 }

@@ -89,4 +89,10 @@ impl SteerError {
     pub fn is_of_connection(&self) -> bool {
         matches!(self, SteerError::Connection(_) | SteerError::Observer(_))
     }
+
+    /// Returns true if another start would end in the same way, or would undo what somebody has done to the server on
+    /// purpose.
+    pub fn needs_decision(&self) -> bool {
+        matches!(self, SteerError::NoReassign | SteerError::Rival(_))
+    }
 }

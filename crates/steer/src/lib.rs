@@ -50,6 +50,8 @@ use std::process::ExitCode;
 const COMMAND: &str = "slabwise steer";
 /// The exit code if the arguments are invalid.
 const INVALID_ARGUMENTS: u8 = 2;
+/// The exit code if somebody must decide before the next start ([`SteerError::needs_decision`]). The systemd unit names it.
+const NEEDS_DECISION: u8 = 3;
 
 /// Runs `slabwise steer`. `args` are the arguments after `steer`.
 pub fn main(args: Vec<OsString>) -> ExitCode {
@@ -62,7 +64,9 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
     } else {
         run::Driver::new(&args).and_then(|mut it| it.run())
     };
-    command::finish(COMMAND, done.map_err(|error| format!("{}: {error}", args.server)))
+    let needs_decision = done.as_ref().is_err_and(SteerError::needs_decision);
+    let code = command::finish(COMMAND, done.map_err(|error| format!("{}: {error}", args.server)));
+    if needs_decision { ExitCode::from(NEEDS_DECISION) } else { code }
 }
 
 /// Restores the mode of the automover that the state file has.

@@ -13,7 +13,6 @@ use crate::mem::{
     Broken, ClassToken, Entry, Inserted, List, Pin, QueueKind, Queued, Removed, Restore,
     UnlinkedChunks, Unqueued,
 };
-use slabwise_base::density::Log2;
 use slabwise_base::{Cost, WorkTime};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -354,16 +353,9 @@ impl ClassState {
         dispatch!(&self.order, coldness(&self.view(), now))
     }
 
-    /// Returns the highest rank at which the mover evicts an item instead of carrying it ([`Order::cold_rank`]).
-    pub fn cold_rank(&self, now: WorkTime) -> Option<Log2> {
-        dispatch!(&self.order, cold_rank(&self.view(), now))
-    }
-
-    /// Returns true if the rank of the item is at most `cold_rank`.
-    pub fn is_cold(&self, item: Queued<'_>, cold_rank: Option<Log2>, now: WorkTime) -> bool {
-        let Some(cold_rank) = cold_rank else { return false };
-        let rank = dispatch!(&self.order, rank(&self.view(), item, now));
-        rank.is_some_and(|rank| rank <= cold_rank)
+    /// Returns true if the mover should evict the item instead of carrying it ([`Order::is_cold`]).
+    pub fn is_cold(&self, item: Queued<'_>, now: WorkTime) -> bool {
+        dispatch!(&self.order, is_cold(&self.view(), item, now))
     }
 
     /// Returns the item with which a search for the next item to evict would begin. The search itself may evict another

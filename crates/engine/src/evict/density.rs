@@ -62,9 +62,9 @@ const SAMPLES: usize = 8;
 /// again for this number of ticks.
 const IDLE_TICKS: u32 = 16;
 
-/// The mover evicts an item of the moving page if its rank is at most this much above that of a usual victim: 1.25 times
-/// the density. To evict another item and to carry this one instead would take several times as long.
-const COLD_TOLERANCE_LOG2: i32 = 330;
+/// The mover evicts an item of the moving page if its density is at most this many times that of a usual victim. To evict
+/// another item and to carry this one instead would take several times as long.
+const COLD_TOLERANCE: f64 = 1.25;
 
 /// The highest estimate of the age at which a class evicts. Items whose misses cost nothing would have a higher one, and
 /// the work clock cannot represent ages close to 2^32.
@@ -153,6 +153,8 @@ struct VictimMeans {
 #[derive(Clone, Copy, Debug)]
 struct SampledVictim {
     expected: Expected,
+    /// The highest rank of a cold item ([`Order::is_cold`]).
+    cold_rank: Log2,
     at: WorkTime,
     /// The number of pages of the class. If it has changed, the class may have lost its coldest items.
     page_count: u32,
@@ -340,41 +342,47 @@ impl Density {
                 Some(*expected)
             }
             // A class that evicts no items has no recent victims, and its items grow older.
-            _ => self.sampled_victim(view, now).or(self.victims.as_ref().map(|it| it.expected)),
+            _ => {
+                let sampled = self.sampled_victim(view, now).map(|it| it.expected);
+                sampled.or(self.victims.as_ref().map(|it| it.expected))
+            }
         }
     }
 
-    /// Returns the density and size of the item with the lowest density of a sample. Uses the last sample if it is recent.
-    fn sampled_victim(&self, view: &View<'_>, now: WorkTime) -> Option<Expected> {
+    /// Returns what samples show of the next victim. Uses the last samples if they are recent. `None`: the class has no item.
+    fn sampled_victim(&self, view: &View<'_>, now: WorkTime) -> Option<SampledVictim> {
         let page_count = view.pages.token.page_count();
         let is_valid =
             |it: &SampledVictim| it.page_count == page_count && it.at.age_at(now) <= IDLE_TICKS;
-        let sampled = self.sampled.get().filter(is_valid).or_else(|| {
-            let expected = self.lowest_of_samples(view, now)?;
-            Some(SampledVictim { expected, at: now, page_count })
-        });
+        let sampled = self.sampled.get().filter(is_valid).or_else(|| self.sample(view, now));
         self.sampled.set(sampled);
-        sampled.map(|it| it.expected)
+        sampled
     }
 
-    /// Returns the means of the density and size of the items with the lowest densities of some new samples, or those of
-    /// the item at the tail of the queue if all slots of the samples are empty. `None`: the class has no item.
-    fn lowest_of_samples(&self, view: &View<'_>, now: WorkTime) -> Option<Expected> {
+    /// Compares the items of new samples. The next victim has the means of those with the lowest densities, or the density
+    /// and size of the item at the tail of the queue if all slots of the samples are empty.
+    fn sample(&self, view: &View<'_>, now: WorkTime) -> Option<SampledVictim> {
         let (token, ranking) = (&view.pages.token, self.ranking(view, now));
+        let page_count = token.page_count();
         let expected_of = |item| Expected::of(ranking.rank(item), item);
+        let found =
+            |expected, cold_rank| SampledVictim { expected, cold_rank, at: now, page_count };
         let queue = view.lanes.queue(PLACE);
         if token.class() == CHAINED {
             let compared = queue.iter_from_tail(token).take(CHAINED_COMPARED).map(expected_of);
             let per_byte = |it: &Expected| it.log_density - it.log_bytes;
-            return compared.min_by(|a, b| per_byte(a).total_cmp(&per_byte(b)));
+            let coldest = compared.min_by(|a, b| per_byte(a).total_cmp(&per_byte(b)))?;
+            return Some(found(coldest, Log2::MIN));
         }
         let mut random = Random::new(u64::from(now.0));
+        let mut ranks = Vec::with_capacity(SAMPLES * DRAWN);
         let mut lowest = || {
             let runs =
                 (0..DRAWN / RUN).map_while(|_| token.random_run(RUN as u32, random.next_u64()));
             let mut lowest: Option<Expected> = None;
             runs.for_each(|run| {
                 token.for_each_queued(run, |_, item| {
+                    ranks.push(ranking.rank(item));
                     let other = expected_of(item);
                     if lowest.is_none_or(|it| other.log_density < it.log_density) {
                         lowest = Some(other);
@@ -385,10 +393,14 @@ impl Density {
         };
         let mut samples = (0..SAMPLES).filter_map(|_| lowest()).zip(1..);
         let Some((mut mean, _)) = samples.next() else {
-            return queue.tail(token).map(expected_of);
+            return queue.tail(token).map(|tail| found(expected_of(tail), ranking.rank(tail)));
         };
         samples.for_each(|(sample, count)| mean.include(sample, 1.0 / f64::from(count)));
-        Some(mean)
+        // The class loses the coldest of its items with a page: this share of them.
+        let lost = (ranks.len() / page_count as usize).min(ranks.len() - 1);
+        let (_, &mut lost_rank, _) = ranks.select_nth_unstable(lost);
+        let usual_rank = Log2::of(mean.log_density.exp2() * COLD_TOLERANCE);
+        Some(found(mean, usual_rank.max(lost_rank)))
     }
 }
 
@@ -467,24 +479,9 @@ impl Order for Density {
         Some(((96.0 + log_bytes - expected.log_density).max(0.0) * 1_024.0) as u32)
     }
 
-    fn cold_rank(&self, view: &View<'_>, now: WorkTime) -> Option<Log2> {
-        let token = &view.pages.token;
-        let (ranking, mut random) = (self.ranking(view, now), Random::new(u64::from(now.0)));
-        let mut ranks = Vec::with_capacity(SAMPLES * DRAWN);
-        for _ in 0..SAMPLES {
-            let runs: [_; DRAWN / RUN] =
-                std::array::from_fn(|_| token.random_run(RUN as u32, random.next_u64()));
-            let mut add = |_, item: Queued<'_>| ranks.push(ranking.rank(item));
-            runs.into_iter().flatten().for_each(|run| token.for_each_queued(run, &mut add));
-        }
-        ranks.sort_unstable();
-        let lowest = |share: usize| ranks.get(ranks.len() / share).copied();
-        let of_victims = lowest(DRAWN)? + Log2(COLD_TOLERANCE_LOG2);
-        Some(of_victims.max(lowest(token.page_count() as usize)?))
-    }
-
-    fn rank(&self, view: &View<'_>, item: Queued<'_>, now: WorkTime) -> Option<Log2> {
-        Some(self.ranking(view, now).rank(item))
+    fn is_cold(&self, view: &View<'_>, item: Queued<'_>, now: WorkTime) -> bool {
+        let sampled = self.sampled_victim(view, now);
+        sampled.is_some_and(|it| self.ranking(view, now).rank(item) <= it.cold_rank)
     }
 
     fn set_densities(&mut self, densities: &Arc<Densities>, mean_cost_units: Option<u64>) {

@@ -34,7 +34,7 @@
 use super::lanes::{ItemCosts, Lane, Lanes, Place};
 use crate::heap::Pages;
 use crate::mem::{QueueKind, Queued, Slot};
-use slabwise_base::density::{Densities, Log2};
+use slabwise_base::density::Densities;
 use slabwise_base::{Seconds, WorkTime};
 use std::sync::Arc;
 
@@ -196,15 +196,10 @@ pub trait Order {
         None
     }
 
-    /// Returns the highest rank at which the mover evicts an item instead of carrying it. `None`: the order does not rank
-    /// single items, or the class has none.
-    fn cold_rank(&self, _view: &View<'_>, _now: WorkTime) -> Option<Log2> {
-        None
-    }
-
-    /// Returns the rank of an item. `None`: the order does not rank single items.
-    fn rank(&self, _view: &View<'_>, _item: Queued<'_>, _now: WorkTime) -> Option<Log2> {
-        None
+    /// Returns true if the order expects hardly more hits of the item than of the items that it evicts. The mover evicts such
+    /// an item instead of carrying it. False if the order does not compare single items.
+    fn is_cold(&self, _view: &View<'_>, _item: Queued<'_>, _now: WorkTime) -> bool {
+        false
     }
 
     /// Sets the hit densities, and the mean of the known costs of all classes, for a kind that ranks items by them.

@@ -168,6 +168,11 @@ impl ClassToken {
         Some(self.run(page, start, len))
     }
 
+    /// Returns a slot of a page.
+    pub fn slot(&self, page: PageId, number: u32) -> Slot {
+        Slot { page, number }
+    }
+
     /// Returns up to `len` neighbouring slots of a page, and prefetches the headers of their chunks. The chunks may be free.
     /// `start` must be the number of a slot.
     #[inline]

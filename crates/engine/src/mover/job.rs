@@ -19,7 +19,6 @@ use crate::mem::{
 };
 use crate::space::Space;
 use crate::stats::{Busy, MoverCounters};
-use slabwise_base::density::Log2;
 use slabwise_base::{ClassId, Now, PageId, Ticks};
 use std::collections::HashSet;
 
@@ -65,7 +64,7 @@ impl Choice<'_> {
         let tail = |place| {
             let items = class.lanes.queue(place).iter_from_tail(&class.pages.token);
             let pages = items.map(|item| self.space.memory.page_of(item.address()));
-            pages.take(TAIL_ITEMS_MAX).collect::<Vec<PageId>>()
+            pages.take(TAIL_ITEMS_MAX).collect::<HashSet<PageId>>()
         };
         place.map(tail).into_iter().flatten().filter_map(|id| self.candidate(id))
     }
@@ -163,8 +162,6 @@ pub struct Job {
     pub busy: Vec<ChunkAddress>,
     /// The next slot whose item is evicted if it is cold. Only for the kind `warm`.
     pub cold_slot: u32,
-    /// The highest rank of a cold item; `None`: only items that have expired or were flushed are cold.
-    pub cold_rank: Option<Log2>,
     /// The largest number of items that the mover may still evict before it carries any. Only for the kind `warm`.
     pub evict_ahead_max: u32,
     /// The pages that lost items in this way.

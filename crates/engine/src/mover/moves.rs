@@ -278,20 +278,19 @@ impl Mover {
             // If every class gets its first page beyond the memory limit, a class keeps its last page. Otherwise it
             // would get another page beyond the limit at its next store. A retired class gives its last page to the page
             // pool, which can release it, because its number may be used again.
-            let is_last = state.pages.token.page_count() < 2;
-            if space.config.first_page_beyond_limit && is_last {
-                if state.status() == ClassStatus::Present {
-                    return;
-                }
-                request.receiver = None;
+            let is_bound =
+                space.config.first_page_beyond_limit && state.pages.token.page_count() < 2;
+            if is_bound && state.status() == ClassStatus::Present {
+                return;
             }
+            let receiver = request.receiver.filter(|_| !is_bound);
             let entry = space.memory.page(page);
             if entry.owner() == Some(victim) && entry.state() == PageState::Owned {
                 request.rules.begin(&mut state, page);
                 let (rescued, evicted) = (self.counters.carried(), self.counters.evicted);
                 let start = MoveStart { nanos: None, gets, chunks: entry.used(), rescued, evicted };
                 self.job = Some(Job {
-                    request,
+                    request: MoveRequest { receiver, ..request },
                     page,
                     chunk_size_bytes: state.chunk_size_bytes(),
                     slot: 0,
@@ -299,7 +298,6 @@ impl Mover {
                     to_revisit: Vec::new(),
                     busy: Vec::new(),
                     cold_slot: 0,
-                    cold_rank: None,
                     evict_ahead_max: entry.used(),
                     evicted_from: Vec::new(),
                     reserved: Vec::new(),

@@ -1,4 +1,5 @@
-//! Checks the invariant EXACT-LOSS of `kinds/warm.rs`: a move and plain evictions remove the same items.
+//! Checks which items a move of the kind `warm` removes: the same as plain evictions (EXACT-LOSS), or the cold items of the
+//! page.
 
 use super::moves::MoverStep;
 use crate::{
@@ -129,23 +130,90 @@ fn check_exact_loss(eviction: EvictionKind, seed: u64) -> u64 {
     evicted
 }
 
-#[test]
-fn the_cold_items_of_a_page_are_evicted_with_it() {
-    let engine = engine(EvictionKind::Density);
-    let (clock, mut handle) = (Clock::manual(), engine.handle());
+/// Returns an engine whose class of small chunks is full of items, the oldest on the first page, and the number of items.
+fn full_engine(
+    eviction: EvictionKind,
+    clock: &Clock,
+    meta: impl Fn(u64) -> ItemMeta,
+) -> (Engine, u64) {
+    let engine = engine(eviction);
+    let mut handle = engine.handle();
     let items = PAGES * (PAGE_SIZE_BYTES / CHUNK_SIZES[0]) as u64;
     for number in 0..items {
-        let _ =
-            handle.set(&key(number), &[7; 60], ItemMeta::default(), StoreMode::Set, clock.now());
+        let _ = handle.set(&key(number), &[7; 60], meta(number), StoreMode::Set, clock.now());
         clock.advance(Duration::from_millis(10));
     }
-    let now = clock.now();
-    let kept: BTreeSet<u64> = (items / PAGES..items).collect();
-    assert_eq!(keys(&engine, now).len() as u64, items, "the class is full");
+    drop(handle);
+    assert_eq!(keys(&engine, clock.now()).len() as u64, items, "the class is full");
+    (engine, items)
+}
+
+/// Moves a page of the class of small chunks to the page pool.
+fn move_page(engine: &Engine, now: Now) {
     engine.reassign(Some(ClassId(0)), None, "test", now).expect("the class has a page to move");
     while engine.mover_step(64, now) == MoverStep::Working {}
     engine.check();
+    assert_eq!(engine.mover_counters().moved, 1);
+}
+
+#[test]
+fn the_cold_items_of_a_page_are_evicted_with_it() {
+    let clock = Clock::manual();
+    let (engine, items) = full_engine(EvictionKind::Density, &clock, |_| ItemMeta::default());
+    let now = clock.now();
+    move_page(&engine, now);
     let counters = engine.mover_counters();
+    let kept: BTreeSet<u64> = (items / PAGES..items).collect();
     assert_eq!(keys(&engine, now), kept, "the oldest items are evicted: {counters:?}");
     assert_eq!(counters.rescued, 0, "{counters:?}");
+}
+
+#[test]
+fn requested_and_pinned_items_of_a_page_with_cold_items_are_kept() {
+    let clock = Clock::manual();
+    let (engine, items) = full_engine(EvictionKind::Density, &clock, |_| ItemMeta::default());
+    let mut handle = engine.handle();
+    for _ in 0..50 {
+        (0..items / PAGES).step_by(3).for_each(|number| {
+            handle.get(&key(number), clock.now(), |_| ());
+        });
+        clock.advance(Duration::from_millis(10));
+    }
+    let now = clock.now();
+    let pinned = handle.peek(&key(1), now, |view| view.pin()).flatten();
+    engine.reassign(Some(ClassId(0)), None, "test", now).expect("the class has a page to move");
+    while engine.mover_step(64, now) == MoverStep::Working {}
+    let kept = keys(&engine, now);
+    assert!((0..items / PAGES).step_by(3).all(|number| kept.contains(&number)), "{kept:?}");
+    assert!(kept.contains(&1), "a pinned item is not evicted");
+    drop(pinned);
+    while engine.chunks_of_moving_page().is_some() {
+        engine.mover_step(64, now);
+    }
+    engine.check();
+    let counters = engine.mover_counters();
+    assert_eq!(counters.evicted, items / PAGES, "the move evicts as many items as do not fit");
+    assert!(counters.rescued <= 2 * items / PAGES / 3, "cold items are not carried: {counters:?}");
+}
+
+#[test]
+fn expired_items_of_a_page_are_dropped_under_every_order() {
+    for eviction in [EvictionKind::Lru, EvictionKind::Segmented, EvictionKind::Density] {
+        let clock = Clock::manual();
+        let page_items = (PAGE_SIZE_BYTES / CHUNK_SIZES[0]) as u64;
+        let soon = slabwise_base::Expiry::at(slabwise_base::Seconds(clock.now().seconds.0 + 20));
+        // The items of the fourth page expire. The oldest items do not.
+        let expires = |number| (3 * page_items..4 * page_items).contains(&number);
+        let meta = |number| match expires(number) {
+            true => ItemMeta { expiry: soon, ..ItemMeta::default() },
+            false => ItemMeta::default(),
+        };
+        let (engine, items) = full_engine(eviction, &clock, meta);
+        clock.advance(Duration::from_secs(30));
+        let now = clock.now();
+        move_page(&engine, now);
+        let kept: BTreeSet<u64> = (0..items).filter(|&number| !expires(number)).collect();
+        assert_eq!(keys(&engine, now), kept, "{eviction:?}: only expired items leave");
+        assert_eq!(engine.mover_counters().rescued, 0, "{eviction:?}");
+    }
 }

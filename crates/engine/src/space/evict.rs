@@ -20,7 +20,6 @@ use crate::evict::{COLDEST_FIRST, Lane, Move, Place, Position};
 use crate::mem::{
     Entry, OwnedChunk, Pin, QueueKind, Queued, Removed, SPARES_MAX, Slot, State, UnlinkedChunks,
 };
-use slabwise_base::density::Log2;
 use slabwise_base::sync::MutexGuard;
 use slabwise_base::{ClassId, Expiry, Now, WorkTime};
 use std::cmp::Reverse;
@@ -295,36 +294,37 @@ impl Space {
             VictimStep::Continue => return VictimStep::Continue,
             VictimStep::Nothing => return VictimStep::Nothing,
         };
-        let Some(victim) = state.item_at(position) else { return VictimStep::Nothing };
-        let info = self.victim_info(victim, now);
+        self.detach_at(state, position, now).map_or(VictimStep::Nothing, VictimStep::Found)
+    }
+
+    /// Detaches the item at a position of a locked class.
+    fn detach_at(
+        &self,
+        state: &mut ClassState,
+        position: Position,
+        now: Now,
+    ) -> Option<DetachedVictim> {
+        let info = self.victim_info(state.item_at(position)?, now);
         info.count(state, &self.work, now);
         // An item that has expired says nothing about the items that will be evicted.
         if !(info.is_invalid && self.counts_uses) {
             state.note_evicted(position, self.work.now());
         }
-        match state.detach(position) {
-            Some(pin) => VictimStep::Found(info.into_victim(pin, now)),
-            None => VictimStep::Nothing,
-        }
+        Some(info.into_victim(state.detach(position)?, now))
     }
 
-    /// Detaches the item in a slot of a locked class if it is unpinned, and has expired, was flushed, or has at most this
-    /// rank.
-    pub fn detach_cold(
+    /// Detaches the item in a slot of a locked class if it is unpinned, and is cold, has expired or was flushed.
+    pub fn detach_if_cold(
         &self,
         state: &mut ClassState,
         slot: Slot,
-        cold_rank: Option<Log2>,
         now: Now,
     ) -> Option<DetachedVictim> {
         let position = Position::In(slot);
         let item = state.item_at(position).filter(|item| item.is_unpinned())?;
-        let info = self.victim_info(item, now);
-        if !(info.is_invalid || state.is_cold(item, cold_rank, self.work.now())) {
-            return None;
-        }
-        info.count(state, &self.work, now);
-        Some(info.into_victim(state.detach(position)?, now))
+        let is_cold =
+            self.invalid_reason(item, now).is_some() || state.is_cold(item, self.work.now());
+        is_cold.then(|| self.detach_at(state, position, now))?
     }
 
     /// Detaches up to `count` victims of a class. Returns fewer if no other item of the class can be evicted.

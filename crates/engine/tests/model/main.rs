@@ -27,14 +27,15 @@ use oracle::{Marks, Oracle, Rules, Seen};
 use scenario::{Memory, Operation, Scenario};
 use slabwise_base::random::mix;
 use slabwise_base::{Clock, Expiry, Now, Random, Seconds};
-use slabwise_engine::{Engine, EvictionKind, ItemMeta, StoreMode, StoreOutcome};
+use slabwise_engine::{Engine, EvictionKind, ItemMeta, MoverKind, StoreMode, StoreOutcome};
 
 const OPERATIONS_PER_SEED: usize = 2_000;
 const SEEDS_DEFAULT: u64 = 20;
 
 /// Returns the number in an environment variable.
 fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|text| text.parse().ok())
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
 fn seeds() -> Vec<u64> {
@@ -92,7 +93,8 @@ fn run_for(kind: EvictionKind, minutes: u64) {
     ];
     let is_suitable = |scenario: &Scenario| {
         let has_all = REQUIRED.iter().all(|&operation| scenario.has(operation));
-        has_all && scenario.config.eviction == kind
+        let (has_keys, config) = (scenario.keys.len() >= 100, &scenario.config);
+        has_all && has_keys && config.eviction == kind && config.mover == MoverKind::WARM
     };
     let (seed, scenario, random) = (number("SLABWISE_SEED").unwrap_or(0)..)
         .map(|seed| {
@@ -101,9 +103,8 @@ fn run_for(kind: EvictionKind, minutes: u64) {
         })
         .find(|(_, scenario, _)| is_suitable(scenario))
         .expect("some scenario is suitable");
-    println!(
-        "{kind:?} for {minutes} virtual minutes, seed {seed}: rerun with SLABWISE_SEED={seed}"
-    );
+    let variables = format!("SLABWISE_SEED={seed} SLABWISE_MODEL_MINUTES={minutes}");
+    println!("{kind:?}: rerun with {variables}");
     let engine = Engine::new(scenario.config.clone()).expect("the arena fits the address space");
     let mut driver = Driver::new(&engine, &scenario, RunState::new(&scenario, random));
     let end = driver.now().seconds.0 + 60 * minutes as u32;
@@ -113,9 +114,10 @@ fn run_for(kind: EvictionKind, minutes: u64) {
         operations += 1;
     }
     driver.finish();
-    let moved = engine.mover_counters().moved;
-    println!("{operations} operations, {moved} page moves");
-    assert!(moved > minutes / 60, "pages must move all the time, but only {moved} have moved");
+    let counters = engine.mover_counters();
+    println!("{operations} operations, {counters:?}");
+    assert!(counters.moved > operations / 10_000, "pages move all the time: {counters:?}");
+    assert!(counters.carried() > 0 && counters.evicted > 0, "moves carry and evict: {counters:?}");
 }
 
 /// The rules of a cache with ample memory.

@@ -2,7 +2,7 @@
 //!
 //! | kind | treatment of the items on the page |
 //! |---|---|
-//! | `warm` | carried to free chunks of the class; if chunks and free pages are short, its coldest items are evicted |
+//! | `warm` | carried to free chunks of the class; if chunks and free pages are short, cold items of the page and the coldest items of the class are evicted |
 //! | `base`, `base_next`, `fast` | carried to free chunks of the class; dropped if none is free, as in the paper (`published.rs`) |
 //! | `stock` | carried to free chunks of the class; dropped if there are none, as in memcached 1.6 |
 //!
@@ -12,6 +12,7 @@
 //! (`retired.rs`).
 
 mod ahead;
+mod batch;
 mod published;
 mod retired;
 mod stock;

@@ -1,5 +1,5 @@
-//! `page_mover=warm`: a move evicts the items that the class's eviction order selects, on any page of the class, and
-//! carries the other items of the moving page to free chunks on other pages.
+//! `page_mover=warm`: a move evicts the cold items of the moving page, and the items that the class's eviction order selects
+//! on any page of the class. It carries the other items of the moving page to free chunks on other pages.
 //!
 //! ```text
 //!   0. ahead      evict items until the class has a page's worth of free chunks (`ahead.rs`)
@@ -16,14 +16,14 @@
 //! class outside the page. An eviction reduces `u - f` by one: if the victim is on the page, `u` falls, and otherwise
 //! `f` rises. The mover evicts only if there are more items to carry than reserved chunks, which implies `u > f`. So a
 //! move evicts exactly `u - f` items if `u > f` at its start, and otherwise none, provided that the page pool is empty
-//! and no other thread changes the class. These are the items that the class would have evicted next. An order that ranks
-//! items may choose cold items of the page instead ([`Order::cold_rank`](crate::evict::Order::cold_rank)). Items that
-//! have expired or were flushed are dropped in any case.
+//! and no other thread changes the class. If the order of the class knows no cold items, and none has expired, these are the
+//! items that the class would have evicted next. Otherwise the cold items of the page are evicted first (`ahead.rs`).
 //!
 //! Chunks are processed in batches, so that the cache lines of a batch can be prefetched together. A move spends nearly
 //! all its time waiting for memory.
 
-use super::ahead::{self, BATCH_CHUNKS_MAX, prefetch_entries};
+use super::ahead;
+use super::batch::{self, BATCH_CHUNKS_MAX, prefetch_entries};
 use super::retired;
 use crate::class::ClassStatus;
 use crate::layout::ChunkAddress;
@@ -32,7 +32,8 @@ use crate::mover::job::{Candidate, Choice, MoverRules, Pass, PassStep};
 use crate::space::Evicted;
 use slabwise_base::{ClassId, PageId};
 
-/// The largest number of pages that are compared to choose the page with the fewest used chunks.
+/// The largest number of pages that are compared to choose the page with the fewest items to carry, besides those of the
+/// items at the tail of the class.
 const PAGES_COMPARED_MAX: usize = 64;
 
 /// The largest number of bytes of a chunk that are prefetched. The processor prefetches the following bytes by itself,
@@ -54,14 +55,14 @@ impl MoverRules for Warm {
     /// Chooses the page with the fewest items to carry among those compared.
     fn choose(&self, choice: &Choice<'_>) -> Option<PageId> {
         let compared = choice.coldest().chain(choice.candidates().take(PAGES_COMPARED_MAX));
-        let items_to_carry = ahead::items_to_carry(choice);
-        let rank = |it: &Candidate<'_>| (it.is_last_choice, items_to_carry(it));
+        let estimate = ahead::estimate(choice);
+        let rank = |it: &Candidate<'_>| (it.is_last_choice, estimate(it));
         compared.min_by_key(rank).map(|candidate| candidate.id)
     }
 
     fn pass(&self, pass: &mut Pass<'_>, budget_chunks: usize) -> PassStep {
         let mut left = budget_chunks.max(1);
-        left -= ahead::evict_cold(pass, left).min(left);
+        left -= ahead::evict_cold(pass, left);
         left -= ahead::evict_victims(pass, left);
         while left > 0 {
             if pass.space.memory.page(pass.job.page).used() == 0 {
@@ -162,7 +163,7 @@ fn evict_and_reserve(pass: &mut Pass<'_>, count: usize) -> usize {
     // In the largest class, each eviction compares the next whole item with the next chained item. So several victims
     // of this class cannot be detached together.
     if class != space.largest {
-        let (evicted, chunks) = ahead::evict(pass, count);
+        let (evicted, chunks) = batch::evict(pass, count);
         chunks.into_iter().for_each(|chunk| pass.reserve_or_free(chunk));
         if evicted > 0 {
             return evicted;
