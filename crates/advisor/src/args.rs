@@ -4,7 +4,7 @@ use crate::advice::Choice;
 use crate::error::AdvisorError;
 use clap::{CommandFactory, Parser};
 use slabwise_base::ClassId;
-use slabwise_client::ServerAddress;
+use slabwise_client::{ConnectArgs, Connector, ServerAddress, Timeouts};
 use slabwise_policy::sizes::Method;
 use slabwise_text::command;
 use std::ffi::OsStr;
@@ -44,8 +44,14 @@ use std::time::Duration;
         echo 'stats sizes' | nc -q1 localhost 11211 | slabwise classes --from-histogram -"
 )]
 pub struct Args {
-    /// Server whose item sizes are read: HOST:PORT or unix:PATH
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "from_histogram")]
+    /// Server whose item sizes are read: HOST, HOST:PORT, [IPV6]:PORT or the path of a Unix socket; the default port is
+    /// 11211
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        conflicts_with = "from_histogram",
+        value_parser = ServerAddress::parse_short
+    )]
     pub from_server: Option<ServerAddress>,
     /// File with item sizes; - means the standard input
     #[arg(long, value_name = "FILE")]
@@ -85,9 +91,21 @@ pub struct Args {
     /// With --from-histogram: current minimum space for key, value and flags of the server (memcached's -n)
     #[arg(long, value_name = "BYTES", default_value_t = 48, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub chunk_size: u32,
+    #[command(flatten)]
+    pub connect: ConnectArgs,
 }
 
 impl Args {
+    /// Returns the connector to a server. The error names a file that cannot be used.
+    pub fn connector(&self, server: &ServerAddress) -> Result<Connector, String> {
+        let timeouts = Timeouts {
+            connect: self.connect_timeout,
+            read: self.read_timeout,
+            reply: self.reply_timeout,
+        };
+        Ok(self.connect.load()?.connector(server.clone(), timeouts))
+    }
+
     /// Returns how the advice selects its class table.
     pub fn choice(&self) -> Result<Choice, AdvisorError> {
         match (self.method, self.classes) {
@@ -177,7 +195,7 @@ mod tests {
             (&["--classes", "64"], "give 1 to 63"),
             (&["--classes", "-1"], "give 1 to 63"),
             (&["--classes", "ten"], "give 1 to 63"),
-            (&["--from-server", "localhost"], "give HOST:PORT or unix:PATH"),
+            (&["--from-server", "a:1:2"], "give HOST, HOST:PORT"),
             (&["--from-server", "a:1", "--from-histogram", "f"], "cannot be used with"),
             (&["--read-timeout", "0"], "give 0.001 to 86400 seconds"),
             (&["--growth-factor", "1"], "give a number above 1"),

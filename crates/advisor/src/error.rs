@@ -14,6 +14,9 @@ pub enum AdvisorError {
     /// A server cannot be reached, or has an invalid reply. `what` is the predicate of a sentence about the server.
     #[error("{server} {what}")]
     Server { server: String, what: String },
+    /// A certificate or the file with the credentials cannot be used.
+    #[error("{0}")]
+    Security(String),
     #[error(
         "--classes {count} is not possible with --method hill-climb, which keeps the number of chunk \
          sizes: leave out --classes, or give --method exact"

@@ -33,7 +33,7 @@ use cache::{Cache, Program};
 use error::AdvisorError;
 use sizes_seen::Source;
 use slabwise_base::memcached;
-use slabwise_client::{ServerAddress, Timeouts};
+use slabwise_client::ServerAddress;
 use slabwise_text::command;
 use std::ffi::OsString;
 use std::path::Path;
@@ -62,12 +62,8 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
 
 /// Returns the advice for the items of a running server.
 fn from_server(server: &ServerAddress, args: &Args) -> Result<Advice, AdvisorError> {
-    let timeouts = Timeouts {
-        connect: args.connect_timeout,
-        read: args.read_timeout,
-        reply: args.reply_timeout,
-    };
-    let (source, state) = server::observe(server, timeouts, args.items_max)?;
+    let connector = args.connector(server).map_err(AdvisorError::Security)?;
+    let (source, state) = server::observe(&connector, args.items_max)?;
     advice::advise(source, &state.cache, args.choice()?)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::{AdvisorError, quoted};
 use slabwise_client::{
-    ClientError, Connection, LINE_LEN_MAX, ROWS_MAX, Rows, ServerAddress, Timeouts, is_refusal,
+    ClientError, Connection, Connector, LINE_LEN_MAX, ROWS_MAX, Rows, Timeouts, is_refusal,
 };
 
 /// The reply of a server to a command.
@@ -24,8 +24,9 @@ pub struct Dialogue {
 
 impl Dialogue {
     /// Connects to a server.
-    pub fn open(server: &ServerAddress, timeouts: Timeouts) -> Result<Dialogue, AdvisorError> {
-        let connection = Connection::open(server, timeouts).map_err(|error| {
+    pub fn open(connector: &Connector) -> Result<Dialogue, AdvisorError> {
+        let (server, timeouts) = (connector.address.to_string(), connector.timeouts);
+        let connection = connector.open().map_err(|error| {
             let what = match error {
                 ClientError::ConnectTimeout => format!(
                     "did not accept the connection within {} s: check whether it runs, or raise \
@@ -37,10 +38,9 @@ impl Dialogue {
                 }
                 other => format!("cannot be reached: {other}"),
             };
-            AdvisorError::Server { server: server.to_string(), what }
+            AdvisorError::Server { server: server.clone(), what }
         })?;
-        let (server, command) = (server.to_string(), String::new());
-        Ok(Dialogue { server, timeouts, connection, command })
+        Ok(Dialogue { server, timeouts, connection, command: String::new() })
     }
 
     /// Sends a command. The caller reads the lines of the reply with [`Dialogue::line`].

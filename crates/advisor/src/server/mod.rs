@@ -15,17 +15,17 @@ mod state;
 use crate::error::AdvisorError;
 use crate::sizes_seen::{BIN_BYTES, LimitExceeded, Source, spread};
 use dialogue::{Answer, Dialogue};
-use slabwise_client::{Row, ServerAddress, Timeouts};
+use slabwise_client::{Connector, Row};
 use state::ServerState;
 use std::collections::BTreeMap;
 
 /// Reads the item sizes and the state of a server. Reads at most `items_max` items of a metadump.
 pub fn observe(
-    server: &ServerAddress,
-    timeouts: Timeouts,
+    connector: &Connector,
     items_max: u64,
 ) -> Result<(Source, ServerState), AdvisorError> {
-    let mut dialogue = Dialogue::open(server, timeouts)?;
+    let server = &connector.address;
+    let mut dialogue = Dialogue::open(connector)?;
     let state = state::ask(&mut dialogue)?;
     let server_error =
         |what: &str| AdvisorError::Server { server: server.to_string(), what: what.to_owned() };

@@ -1,8 +1,9 @@
 //! Tests with a fake server. It has the replies of a memcached, but each test replaces the replies to some commands.
 
-use super::{ServerAddress, ServerState, Source, Timeouts, observe};
+use super::{Connector, ServerState, Source, observe};
 use crate::error::AdvisorError;
 use slabwise_base::Random;
+use slabwise_client::{ServerAddress, Timeouts};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -58,7 +59,7 @@ fn observe_with(
     std::thread::scope(|scope| {
         scope.spawn(move || serve(&listener, &replies));
         let server = ServerAddress::Tcp(address.to_string());
-        observe(&server, limits, ITEMS_MAX)
+        observe(&Connector::new(server, limits), ITEMS_MAX)
     })
 }
 
@@ -262,7 +263,8 @@ fn the_error_of_an_unreachable_server_names_its_address() {
     let tcp = ServerAddress::Tcp(address.to_string());
     let unix = ServerAddress::Unix("/nowhere/socket".to_owned());
     for server in [tcp, unix] {
-        let error = observe(&server, long_timeouts(), ITEMS_MAX).expect_err("no server listens");
+        let error = observe(&Connector::new(server.clone(), long_timeouts()), ITEMS_MAX)
+            .expect_err("no server listens");
         let text = error.to_string();
         assert!(text.starts_with(&format!("{server} cannot be reached")), "{text}");
     }

@@ -52,7 +52,7 @@ pub use watcher::Cost;
 use slabwise_base::clock::unix_time;
 use slabwise_base::size_histogram::SizeHistogram;
 use slabwise_base::{Clock, KeyHasher};
-use slabwise_client::ServerAddress;
+use slabwise_client::Connector;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -68,12 +68,12 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Starts to observe the server. An error of the connection ends the observation later, see [`Traffic::error`].
-    pub fn start(address: &ServerAddress, options: Options) -> Result<Traffic, TrafficError> {
+    /// Starts to observe the server. The reply timeout of the connector does not apply to the lines of `watch`. An error of the connection ends the observation later, see [`Traffic::error`].
+    pub fn start(connector: &Connector, options: Options) -> Result<Traffic, TrafficError> {
         let shared = Arc::new(Mutex::new(State::default()));
         let (stop, stopped) = mpsc::channel();
         let watcher = Watcher {
-            address: address.clone(),
+            connector: connector.clone(),
             options,
             shared: Arc::clone(&shared),
             stop: stopped,

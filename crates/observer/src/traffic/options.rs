@@ -1,13 +1,11 @@
 //! The options of observing traffic, and its errors.
 
-use slabwise_client::{ClientError, Timeouts};
+use slabwise_client::ClientError;
 use std::time::Duration;
 
 /// The options of [`Traffic::start`](super::Traffic::start).
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The timeouts of connections. The `reply` timeout does not apply to the lines of `watch`.
-    pub timeouts: Timeouts,
     /// The maximum mean cost of watching, as a share of the server's processor time; above 0.
     pub cost_share_max: f64,
     /// The time whose budget a window may use in advance. The mean cost reaches its maximum only over times that are
@@ -26,7 +24,6 @@ impl Default for Options {
     fn default() -> Options {
         let second = Duration::from_secs(1);
         Options {
-            timeouts: Timeouts { connect: 2 * second, read: 2 * second, reply: 5 * second },
             cost_share_max: 0.03,
             advance: 600 * second,
             keys_max: 1 << 20,
