@@ -43,8 +43,8 @@ fn main() -> ExitCode {
     match command.as_str() {
         "classes" => {
             let args: Vec<OsString> = args.skip(1).collect();
-            match args.iter().any(|argument| slabwise_advisor::is_ours(argument)) {
-                true => slabwise_advisor::main(args),
+            match args.iter().any(|argument| slabwise_advisor::chunk_sizes::is_ours(argument)) {
+                true => slabwise_advisor::chunk_sizes::main(args),
                 false => slabwise_server::print_classes(args),
             }
         }

@@ -1,9 +1,13 @@
 //! The arguments of the command.
 
-use crate::poll::TIMEOUTS;
 use clap::Parser;
-use slabwise_client::{ConnectArgs, Connector, ServerAddress};
+use slabwise_client::{ConnectArgs, Connector, ServerAddress, Timeouts};
 use std::time::Duration;
+
+/// The timeout of connecting and of each reply.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// The timeouts of the connections.
+pub const TIMEOUTS: Timeouts = Timeouts { connect: TIMEOUT, read: TIMEOUT, reply: TIMEOUT };
 
 /// Show the requests, hit ratios, memory and classes of servers in the terminal.
 ///

@@ -2,16 +2,12 @@
 
 use crate::sample::{Plan, Profile, Sample, Totals, classes, printable};
 use slabwise_base::Clock;
-use slabwise_client::{ClientError, Connection, Connector, Rows, Timeouts};
+use slabwise_client::{ClientError, Connection, Connector, Rows};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
-
-/// The timeouts of connecting and of each reply.
-const TIMEOUT: Duration = Duration::from_secs(2);
-pub const TIMEOUTS: Timeouts = Timeouts { connect: TIMEOUT, read: TIMEOUT, reply: TIMEOUT };
 
 /// The result of one attempt to read a server.
 #[derive(Debug)]
@@ -200,7 +196,8 @@ impl From<ClientError> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::{Pollers, Reader, TIMEOUTS, Update};
+    use super::{Pollers, Reader, Update};
+    use crate::args::TIMEOUTS;
     use slabwise_base::Clock;
     use slabwise_client::{Connector, ServerAddress};
     use std::io::{BufRead, BufReader, Write};

@@ -16,6 +16,9 @@ pub struct Options {
     /// A window ends when it has seen this number of times the keys that each class holds, because its curve is then
     /// measured up to this multiple of its present size.
     pub range_factor: f64,
+    /// The maximum number of accesses that are recorded for simulations, of 16 bytes each; 0 records none. If there are
+    /// more, the accesses to a sample of the keys are recorded.
+    pub recorded_max: usize,
     /// The factor by which the weights of all counts are multiplied when a window starts; from 0 to 1.
     pub ageing_factor: f64,
 }
@@ -28,6 +31,7 @@ impl Default for Options {
             advance: 600 * second,
             keys_max: 1 << 20,
             range_factor: 2.2,
+            recorded_max: 0,
             ageing_factor: 0.5,
         }
     }

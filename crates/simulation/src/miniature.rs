@@ -85,9 +85,9 @@ impl MiniatureSimulation {
 #[cfg(test)]
 mod tests {
     use super::MiniatureSimulation;
-    use crate::simulation::cache::Simulation;
-    use crate::simulation::queues::Lru;
-    use crate::simulation::segmented::Segmented;
+    use crate::cache::Simulation;
+    use crate::queues::Lru;
+    use crate::segmented::Segmented;
     use slabwise_base::Random;
     use slabwise_base::random::mix;
     use slabwise_profile::{Distances, Mrc, StackDistances};

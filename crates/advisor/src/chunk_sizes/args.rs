@@ -1,7 +1,7 @@
 //! The arguments of `slabwise classes` that belong to the advisor.
 
-use crate::advice::Choice;
-use crate::error::AdvisorError;
+use crate::chunk_sizes::advice::Choice;
+use crate::chunk_sizes::error::AdvisorError;
 use clap::{CommandFactory, Parser};
 use slabwise_base::ClassId;
 use slabwise_client::{ConnectArgs, Connector, ServerAddress, Timeouts};

@@ -12,8 +12,8 @@ mod dialogue;
 mod dump;
 mod state;
 
-use crate::error::AdvisorError;
-use crate::sizes_seen::{BIN_BYTES, LimitExceeded, Source, spread};
+use crate::chunk_sizes::error::AdvisorError;
+use crate::chunk_sizes::sizes_seen::{BIN_BYTES, LimitExceeded, Source, spread};
 use dialogue::{Answer, Dialogue};
 use slabwise_client::{Connector, Row};
 use state::ServerState;

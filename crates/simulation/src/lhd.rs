@@ -240,7 +240,7 @@ impl Simulation for Lhd {
 #[cfg(test)]
 mod tests {
     use super::{AGES, Class, INTERVAL_REQUESTS, Lhd};
-    use crate::simulation::cache::Simulation;
+    use crate::cache::Simulation;
     use slabwise_base::Random;
 
     #[test]

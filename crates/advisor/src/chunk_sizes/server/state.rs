@@ -1,8 +1,8 @@
 //! Reads the state of a server: its limits, its classes, and the number of items in each class.
 
 use super::dialogue::{Answer, Dialogue};
-use crate::cache::{Cache, Program};
-use crate::error::AdvisorError;
+use crate::chunk_sizes::cache::{Cache, Program};
+use crate::chunk_sizes::error::AdvisorError;
 use slabwise_base::memcached;
 use slabwise_client::{Row, Rows};
 use std::collections::BTreeMap;

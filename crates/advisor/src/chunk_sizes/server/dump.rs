@@ -13,8 +13,8 @@
 
 use super::dialogue::{Answer, Dialogue};
 use super::state::ClassState;
-use crate::error::{AdvisorError, quoted};
-use crate::sizes_seen::{LimitExceeded, SizesSeen};
+use crate::chunk_sizes::error::{AdvisorError, quoted};
+use crate::chunk_sizes::sizes_seen::{LimitExceeded, SizesSeen};
 use slabwise_client::{ClientError, is_refusal};
 use std::collections::BTreeMap;
 

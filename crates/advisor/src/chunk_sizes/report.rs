@@ -1,7 +1,7 @@
 //! Formats the advice as text: a table of classes, the totals, a verdict, and the option for the server in the last
 //! line.
 
-use crate::advice::{Advice, MemoryUse};
+use crate::chunk_sizes::advice::{Advice, MemoryUse};
 use slabwise_text::{Column, grouped, table};
 use std::fmt::Write;
 

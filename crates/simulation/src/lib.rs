@@ -13,6 +13,7 @@
 //! Invariants:
 //! - A cache never exceeds its limit, and never stores an item that is larger than the limit.
 //! - The same references always lead to the same misses.
+#![forbid(unsafe_code)]
 
 mod cache;
 mod hyperbolic;
@@ -79,9 +80,7 @@ pub fn simulation(name: &str, catalog: &Catalog, limit_bytes: u64) -> Option<Box
         "hyperbolic" => Box::new(Hyperbolic::new(keys, limit_bytes, SEED)),
         "lhd" => Box::new(Lhd::new(keys, limit_bytes, SEED)),
         "sampled_gdsf" => Box::new(Sampled::new(SampledGdsf::new(), 32, keys, limit_bytes, SEED)),
-        "learned_density" => {
-            Box::new(Sampled::new(LearnedDensity::new(), 32, keys, limit_bytes, SEED))
-        }
+        "learned_density" => Box::new(density(catalog, limit_bytes)),
         "learned_density_64" => {
             Box::new(Sampled::new(LearnedDensity::new(), 64, keys, limit_bytes, SEED))
         }
@@ -89,6 +88,11 @@ pub fn simulation(name: &str, catalog: &Catalog, limit_bytes: u64) -> Option<Box
         "belady_size" => Box::new(BeladySize::new(catalog, limit_bytes)),
         _ => return None,
     })
+}
+
+/// Creates a cache that evicts as slabwise does by default (`eviction=density`).
+pub fn density(catalog: &Catalog, limit_bytes: u64) -> impl Simulation + use<> {
+    Sampled::new(LearnedDensity::new(), 32, catalog.key_count(), limit_bytes, SEED)
 }
 
 /// Runs all references of the catalog in the simulation with this name. Returns the miss ratio of the gets, or `None`

@@ -12,8 +12,10 @@
 //! Lines can have any order, and the counts of the same size are added. All lines with items must have the same form. A
 //! file has at most [`FILE_SIZE_BYTES_MAX`] bytes, and a line has at most [`LINE_LEN_MAX`] bytes.
 
-use crate::error::{AdvisorError, quoted};
-use crate::sizes_seen::{BIN_BYTES, BYTES_MAX, ITEMS_MAX, LimitExceeded, SizesSeen, spread};
+use crate::chunk_sizes::error::{AdvisorError, quoted};
+use crate::chunk_sizes::sizes_seen::{
+    BIN_BYTES, BYTES_MAX, ITEMS_MAX, LimitExceeded, SizesSeen, spread,
+};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};

@@ -1,7 +1,7 @@
 //! Tests with a fake server. It has the replies of a memcached, but each test replaces the replies to some commands.
 
 use super::{Connector, ServerState, Source, observe};
-use crate::error::AdvisorError;
+use crate::chunk_sizes::error::AdvisorError;
 use slabwise_base::Random;
 use slabwise_client::{ServerAddress, Timeouts};
 use std::collections::BTreeMap;

@@ -58,8 +58,8 @@ impl Ranking for SampledGdsf {
 #[cfg(test)]
 mod tests {
     use super::SampledGdsf;
-    use crate::simulation::pool::Item;
-    use crate::simulation::sampled::{Ranking, Stamp};
+    use crate::pool::Item;
+    use crate::sampled::{Ranking, Stamp};
     use slabwise_base::Uses;
 
     #[test]

@@ -1,8 +1,8 @@
 //! Tests of valid and invalid files.
 
 use super::{FILE_SIZE_BYTES_MAX, Histogram, LINE_LEN_MAX, read};
-use crate::error::AdvisorError;
-use crate::sizes_seen::SizesSeen;
+use crate::chunk_sizes::error::AdvisorError;
+use crate::chunk_sizes::sizes_seen::SizesSeen;
 use slabwise_base::Random;
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read};

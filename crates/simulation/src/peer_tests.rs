@@ -24,7 +24,7 @@ pub(super) fn records() -> Catalog {
 /// Writes the records to the file `RECORDS`, for libCacheSim's program `cachesim`:
 ///
 /// ```text
-/// RECORDS=FILE cargo test --release -p slabwise-lab records_for_libcachesim -- --ignored
+/// RECORDS=FILE cargo test --release -p slabwise-simulation records_for_libcachesim -- --ignored
 /// cachesim FILE csv ALGORITHM 67108864 \
 ///     --trace-type-params "time-col=1,obj-id-col=2,obj-size-col=3,delimiter=,,has-header=false"
 /// ```

@@ -196,7 +196,7 @@ impl Simulation for WTinyLfu {
 #[cfg(test)]
 mod tests {
     use super::{Admission, WTinyLfu};
-    use crate::simulation::cache::Simulation;
+    use crate::cache::Simulation;
 
     /// Requests keys 0 and 1, which fill the main part, twice each, and then key 2 three times. All sizes are larger
     /// than the window, so all keys compete for the main part. Returns which of the keys are cached, in their order.

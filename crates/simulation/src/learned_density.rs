@@ -52,8 +52,8 @@ impl Ranking for LearnedDensity {
 #[cfg(test)]
 mod tests {
     use super::LearnedDensity;
-    use crate::simulation::pool::Item;
-    use crate::simulation::sampled::{Ranking, Stamp};
+    use crate::pool::Item;
+    use crate::sampled::{Ranking, Stamp};
     use slabwise_base::Uses;
 
     #[test]

@@ -1,6 +1,6 @@
 //! A connection to a server. Its errors name the server, the command and the reply.
 
-use crate::error::{AdvisorError, quoted};
+use crate::chunk_sizes::error::{AdvisorError, quoted};
 use slabwise_client::{
     ClientError, Connection, Connector, LINE_LEN_MAX, ROWS_MAX, Rows, Timeouts, is_refusal,
 };

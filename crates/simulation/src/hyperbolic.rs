@@ -70,7 +70,7 @@ impl Simulation for Hyperbolic {
 #[cfg(test)]
 mod tests {
     use super::Hyperbolic;
-    use crate::simulation::cache::Simulation;
+    use crate::cache::Simulation;
 
     /// With two or three items, 64 draws find all of them except with a probability of 2^-37.
     #[test]

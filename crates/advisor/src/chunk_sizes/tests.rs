@@ -1,9 +1,9 @@
 //! Tests of the advice for given sizes.
 
-use crate::advice::{Advice, Choice, advise};
-use crate::cache::{Cache, Program};
-use crate::report;
-use crate::sizes_seen::{SizesSeen, Source};
+use crate::chunk_sizes::advice::{Advice, Choice, advise};
+use crate::chunk_sizes::cache::{Cache, Program};
+use crate::chunk_sizes::report;
+use crate::chunk_sizes::sizes_seen::{SizesSeen, Source};
 use slabwise_base::Random;
 
 fn memcached(item_size_max: usize) -> Cache {
@@ -91,7 +91,7 @@ fn the_table_has_the_requested_number_of_classes() {
 
 #[test]
 fn the_largest_input_does_not_overflow() {
-    use crate::sizes_seen::{BYTES_MAX, ITEMS_MAX};
+    use crate::chunk_sizes::sizes_seen::{BYTES_MAX, ITEMS_MAX};
     let cache = memcached(1 << 30);
     let most_bytes = (1 << 30, BYTES_MAX >> 30);
     for bins in [vec![(1, ITEMS_MAX)], vec![(1, ITEMS_MAX - 1), (524_000, 1)], vec![most_bytes]] {

@@ -134,8 +134,8 @@ impl<R: Ranking> Simulation for Sampled<R> {
 #[cfg(test)]
 mod tests {
     use super::{Ranking, Sampled, Stamp};
-    use crate::simulation::cache::Simulation;
-    use crate::simulation::pool::Item;
+    use crate::cache::Simulation;
+    use crate::pool::Item;
     use slabwise_base::Uses;
 
     /// Ranks items by their counts.

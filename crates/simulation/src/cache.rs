@@ -39,16 +39,21 @@ pub struct Catalog {
 impl Catalog {
     /// Adds a request for an item of `size_bytes`, including the item's overhead.
     pub fn add(&mut self, request: &Request, size_bytes: u32) {
+        self.add_access(request.key, request.op, size_bytes);
+    }
+
+    /// Adds an access to the key with this hash, to an item of `size_bytes`, including the item's overhead.
+    pub fn add_access(&mut self, key: u64, op: Op, size_bytes: u32) {
         let next = self.numbers.len() as u32;
-        let key = *self.numbers.entry(request.key).or_insert(next);
+        let key = *self.numbers.entry(key).or_insert(next);
         if key == next {
             self.sizes_bytes.push(size_bytes);
         }
         // A delete has no value, so its size is not the size of the item.
-        if request.op != Op::Delete {
+        if op != Op::Delete {
             self.sizes_bytes[key as usize] = size_bytes;
         }
-        self.references.push(Reference { key, size_bytes, op: request.op });
+        self.references.push(Reference { key, size_bytes, op });
     }
 
     /// Returns all requests in the order of time.

@@ -1,8 +1,8 @@
 //! Compares the simulated segmented LRU with a model that stores its queues in vectors.
 
 use super::{COLD, HOT, HOT_AGE_FACTOR, MAINTAINER_STEPS_MAX, Segmented, WARM, WARM_AGE_FACTOR};
-use crate::simulation::cache::Simulation;
-use crate::simulation::queues::Lru;
+use crate::cache::Simulation;
+use crate::queues::Lru;
 use slabwise_base::Random;
 
 #[derive(Clone, Copy)]

@@ -7,9 +7,9 @@
 //! Invariant: the sum of the lost bytes of all classes is the loss in chunks (`inside_bytes`) that
 //! `slabwise_policy::sizes::loss` computes.
 
-use crate::cache::{Cache, LISTED_COUNT_MAX, Listed, Program, list};
-use crate::error::AdvisorError;
-use crate::sizes_seen::{SizesSeen, Source};
+use crate::chunk_sizes::cache::{Cache, LISTED_COUNT_MAX, Listed, Program, list};
+use crate::chunk_sizes::error::AdvisorError;
+use crate::chunk_sizes::sizes_seen::{SizesSeen, Source};
 use serde::Serialize;
 use slabwise_base::{ClassId, Random};
 use slabwise_policy::sizes::{
@@ -286,8 +286,8 @@ fn for_each_part(size_bytes: usize, layout: &ChunkLayout, mut each: impl FnMut(u
 #[cfg(test)]
 mod tests {
     use super::class_rows;
-    use crate::cache::{Cache, Program};
-    use crate::sizes_seen::SizesSeen;
+    use crate::chunk_sizes::cache::{Cache, Program};
+    use crate::chunk_sizes::sizes_seen::SizesSeen;
     use slabwise_base::Random;
     use slabwise_policy::sizes::{Demand, loss};
 
