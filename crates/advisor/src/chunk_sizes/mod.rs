@@ -12,14 +12,14 @@
 //! - Every connection has timeouts.
 //! - memcached accepts the printed option `-o slab_sizes`.
 
-mod advice;
+pub(crate) mod advice;
 mod args;
-mod cache;
-mod error;
+pub(crate) mod cache;
+pub(crate) mod error;
 mod histogram;
 mod report;
-mod server;
-mod sizes_seen;
+pub(crate) mod server;
+pub(crate) mod sizes_seen;
 
 #[cfg(test)]
 mod tests;

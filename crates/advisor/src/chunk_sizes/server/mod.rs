@@ -16,7 +16,7 @@ use crate::chunk_sizes::error::AdvisorError;
 use crate::chunk_sizes::sizes_seen::{BIN_BYTES, LimitExceeded, Source, spread};
 use dialogue::{Answer, Dialogue};
 use slabwise_client::{Connector, Row};
-use state::ServerState;
+pub use state::ServerState;
 use std::collections::BTreeMap;
 
 /// Reads the item sizes and the state of a server. Reads at most `items_max` items of a metadump.
@@ -53,6 +53,11 @@ pub fn observe(
     let text = format!("{how} of {server}");
     let (version, current) = (Some(state.version.clone()), state.table.clone());
     Ok((Source { text, version, seen, current }, state))
+}
+
+/// Reads only the state of a server: its limits, its classes, and the number of items in each class.
+pub fn state(connector: &Connector) -> Result<ServerState, AdvisorError> {
+    state::ask(&mut Dialogue::open(connector)?)
 }
 
 /// True if `stats sizes` counts at least 90 % of the items. If the counting was enabled while the server ran, items
