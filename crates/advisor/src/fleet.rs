@@ -121,3 +121,55 @@ fn curve(member: &Member<'_>, unit_bytes: u64) -> Mrc {
     }
     Mrc::new(points)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Fleet, Member};
+    use crate::gains::memory::MemoryGain;
+    use crate::model::Models;
+    use crate::observation::Observation;
+    use crate::testing::{Class, observation};
+
+    fn server(name: &str, curve: &'static [(u64, f64)]) -> Observation {
+        observation(name, &[Class { chunk_size_bytes: 1_024, pages: 16, evicted: 1, curve }])
+    }
+
+    fn fleet(servers: &[Observation]) -> Fleet {
+        let models: Vec<Models> = servers.iter().map(Models::new).collect();
+        let curves: Vec<MemoryGain> = servers
+            .iter()
+            .zip(&models)
+            .map(|(server, models)| MemoryGain::of(models, server.memory_limit_bytes))
+            .collect();
+        let member = |at: usize| Member {
+            server: &servers[at].server,
+            memory_bytes: servers[at].memory_limit_bytes,
+            gets_per_second: servers[at].gets as f64 / servers[at].seconds,
+            misses_per_second: servers[at].misses as f64 / servers[at].seconds,
+            memory: &curves[at],
+            models: &models[at],
+        };
+        Fleet::of(&(0..servers.len()).map(member).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn memory_moves_to_the_server_where_it_saves_misses() {
+        let steep = server("steep", &[(0, 10_000.0), (16, 6_000.0), (64, 0.0)]);
+        let level = server("level", &[(0, 10_000.0), (4, 5_000.0), (64, 5_000.0)]);
+        let found = fleet(&[steep, level]);
+        let then: Vec<u64> = found.servers.iter().map(|it| it.memory_bytes_then >> 20).collect();
+        assert_eq!(then, [24, 8], "each server keeps half of its memory");
+        assert_eq!(found.misses_per_second, 110.0);
+        let then = found.misses_per_second_then;
+        assert!((then.value - 100.0).abs() < 1e-6 && then.low < 100.0 && then.high > 100.0);
+        assert!(found.is_changed());
+    }
+
+    #[test]
+    fn equal_servers_keep_their_memory() {
+        let curve = &[(0, 10_000.0), (16, 6_000.0), (64, 0.0)];
+        let found = fleet(&[server("a", curve), server("b", curve)]);
+        assert!(!found.is_changed(), "{found:?}");
+        assert_eq!(found.misses_per_second, found.misses_per_second_then.value);
+    }
+}

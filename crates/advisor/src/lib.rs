@@ -23,5 +23,7 @@ mod observation;
 mod observe;
 mod report;
 mod run;
+#[cfg(test)]
+mod testing;
 
 pub use run::main;

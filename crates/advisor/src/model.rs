@@ -63,10 +63,11 @@ impl Model {
         self.classes.iter().map(|class| class.pages).collect()
     }
 
-    /// Returns the division of `pages` pages with the fewest misses. Each class keeps a page if there are enough, because
-    /// memcached takes no page from a class that has only one.
-    pub fn best_division(&self, pages: u64) -> Vec<u64> {
-        let pages_min = u64::from(pages >= self.classes.len() as u64);
+    /// Returns the division of `pages` pages with the fewest misses in which each class keeps `pages_min` pages, or none if
+    /// there are too few.
+    pub fn best_division(&self, pages: u64, pages_min: u64) -> Vec<u64> {
+        let has_enough = pages >= self.classes.len() as u64 * pages_min;
+        let pages_min = if has_enough { pages_min } else { 0 };
         let classes: Vec<_> = self.classes.iter().map(|class| class.as_curve(pages_min)).collect();
         near_best_partition(&classes, pages)
     }
@@ -177,7 +178,67 @@ impl Models {
 
 #[cfg(test)]
 mod tests {
-    use super::with_unused;
+    use super::{Models, with_unused};
+    use crate::testing::{Class, observation};
+
+    /// Two classes with ten pages each: the first would lose half of its misses with twice the pages, and the second loses
+    /// none from two pages on.
+    fn classes(second_evicts: u64) -> [Class<'static>; 2] {
+        let first = Class {
+            chunk_size_bytes: 1_024,
+            pages: 10,
+            evicted: 1,
+            curve: &[(0, 1_000.0), (10, 600.0), (20, 300.0)],
+        };
+        let second = Class {
+            chunk_size_bytes: 2_048,
+            pages: 10,
+            evicted: second_evicts,
+            curve: &[(0, 1_000.0), (2, 400.0), (40, 400.0)],
+        };
+        [first, second]
+    }
+
+    #[test]
+    fn the_present_misses_are_those_that_were_counted() {
+        let models = Models::new(&observation("a", &classes(1)));
+        assert_eq!(models.all.miss_ratio(&[10, 10]), 0.5);
+        assert_eq!(models.all.miss_ratio_scaled(1.0), 0.5);
+        assert_eq!(models.all.miss_ratio_scaled(2.0), 0.35);
+    }
+
+    #[test]
+    fn pages_move_to_the_class_where_they_save_misses() {
+        let models = Models::new(&observation("a", &classes(1)));
+        let best = models.all.best_division(20, 1);
+        assert_eq!(best, [18, 2]);
+        assert!((models.all.miss_ratio(&best) - 0.38).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_class_that_evicts_nothing_gains_nothing() {
+        let mut classes = classes(0);
+        classes[1].curve = &[(0, 1_000.0), (10, 400.0), (20, 0.0)];
+        let models = Models::new(&observation("a", &classes));
+        assert_eq!(models.all.miss_ratio(&[10, 20]), 0.5);
+        assert_eq!(models.all.miss_ratio_scaled(2.0), 0.35);
+        assert_eq!(models.all.measured_share(2.0), 1.0);
+        assert_eq!(
+            models.all.measured_share(3.0),
+            0.5,
+            "the first class was measured up to 20 pages"
+        );
+    }
+
+    #[test]
+    fn misses_of_unknown_classes_stay() {
+        let mut seen = observation("a", &classes(1));
+        // 1,000 of 2,000 misses.
+        (seen.unknown_miss_share, seen.gets, seen.misses) = (0.5, 3_000, 2_000);
+        let models = Models::new(&seen);
+        assert!((models.all.miss_ratio(&[10, 10]) - 2.0 / 3.0).abs() < 1e-9);
+        assert!((models.all.miss_ratio(&[18, 2]) - 1_760.0 / 3_000.0).abs() < 1e-9);
+    }
 
     #[test]
     fn unused_pages_stay_where_they_are() {

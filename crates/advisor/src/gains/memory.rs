@@ -46,7 +46,8 @@ impl MemoryGain {
         let pages: u64 = models.all.pages().iter().sum();
         let point = |factor: f64| {
             let with = (pages as f64 * factor).round() as u64;
-            let best = models.all.best_division(with);
+            // memcached takes no page from a class that has only one. With less memory from the start, a class may have none.
+            let best = models.all.best_division(with, u64::from(factor >= 1.0));
             MemoryPoint {
                 factor,
                 memory_bytes: (memory_limit_bytes as f64 * factor) as u64,

@@ -9,6 +9,9 @@ use crate::model::{Models, with_unused};
 use crate::observation::{ClassSeen, Observation};
 use serde::Serialize;
 
+/// The pages that each class keeps: memcached takes no page from a class that has only one.
+pub const PAGES_MIN: u64 = 1;
+
 /// The gain of another division of the pages.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PagesGain {
@@ -39,7 +42,7 @@ impl PagesGain {
     /// Computes the gain.
     pub fn of(observation: &Observation, models: &Models, memory: &MemoryGain) -> PagesGain {
         let now = models.all.pages();
-        let best = models.all.best_division(now.iter().sum());
+        let best = models.all.best_division(now.iter().sum(), PAGES_MIN);
         let then = with_unused(&now, best);
         let miss_ratio = models.estimate(|model| model.miss_ratio(&then));
         let pair = |((class, &pages_now), &pages_then): ((&ClassSeen, _), _)| {

@@ -6,7 +6,7 @@ use crate::fleet::{Fleet, Member};
 use crate::gains::chunk_sizes::ChunkSizesGain;
 use crate::gains::density::DensityGain;
 use crate::gains::memory::{MemoryGain, Worth};
-use crate::gains::pages::PagesGain;
+use crate::gains::pages::{PAGES_MIN, PagesGain};
 use crate::model::Models;
 use crate::observation::Observation;
 use serde::Serialize;
@@ -177,7 +177,7 @@ impl TogetherGain {
         let pages: u64 = models.all.pages().iter().sum();
         let miss_ratio = |share: f64| {
             let pages = pages as f64 / (1.0 - share.clamp(0.0, 0.9));
-            let best = models.all.best_division(pages as u64);
+            let best = models.all.best_division(pages as u64, PAGES_MIN);
             models.estimate(|model| model.miss_ratio(&best))
         };
         let saved = sizes.saved_share;

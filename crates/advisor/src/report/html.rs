@@ -82,6 +82,7 @@ fn of_server(server: &ServerReport, number: usize, is_only: bool) -> Markup {
                 (rate(server.misses_per_second)) " misses per second; " strong { (percent(server.miss_ratio)) " miss" }
             }
             div.todo.none[!saves] {
+                @if is_only { h2 { "What to do" } }
                 @for sentence in headline(server) { p { (code(&sentence)) } }
             }
             @if !server.actions.is_empty() { (gains(server)) }
@@ -113,7 +114,7 @@ fn gains(server: &ServerReport) -> Markup {
     html! {
         ul.gains { @for action in &server.actions {
             li.saves[action.verdict == Verdict::Saves] {
-                h4 { (action.change.words()) }
+                h3 { (action.change.words()) }
                 div.number { (fewer(action.fewer_misses.value)) }
                 p.quiet { (fewer_between(action.fewer_misses)) (verdict(action)) }
                 div.bar aria-hidden="true" { i style=(bar(action, server)) {} }

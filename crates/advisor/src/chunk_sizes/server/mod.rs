@@ -16,6 +16,8 @@ use crate::chunk_sizes::error::AdvisorError;
 use crate::chunk_sizes::sizes_seen::{BIN_BYTES, LimitExceeded, Source, spread};
 use dialogue::{Answer, Dialogue};
 use slabwise_client::{Connector, Row};
+#[cfg(test)]
+pub use state::ClassState;
 pub use state::ServerState;
 use std::collections::BTreeMap;
 
