@@ -58,6 +58,6 @@ impl Observation {
 
     /// Returns the misses as a share of the gets.
     pub fn miss_ratio(&self) -> f64 {
-        self.misses as f64 / (self.gets as f64).max(1.0)
+        (self.misses as f64 / (self.gets as f64).max(1.0)).min(1.0)
     }
 }

@@ -36,6 +36,10 @@ pub enum ObserveError {
     Traffic(#[from] TrafficError),
     #[error("{0}")]
     State(#[from] AdvisorError),
+    #[error(
+        "{row} is {value}, above the limit of {limit}: check whether the server is a memcached"
+    )]
+    Implausible { row: &'static str, value: u64, limit: u64 },
     #[error("the server was restarted while it was observed: start the command again")]
     Restarted,
     #[error(
@@ -71,6 +75,7 @@ pub fn observe(
     if let Some(error) = traffic.error() {
         return Err(error.into());
     }
+    check(&after)?;
     if traffic.cost().lines == 0 {
         return Err(ObserveError::NoTraffic);
     }
@@ -101,6 +106,29 @@ pub fn observe(
         ),
         state,
     })
+}
+
+/// Refuses numbers that no memcached has, and whose products would overflow.
+fn check(counters: &Counters) -> Result<(), ObserveError> {
+    const MEMORY_BYTES_MAX: u64 = 1 << 50;
+    const PAGES_MAX: u64 = 1 << 30;
+    const CHUNKS_MAX: u64 = 1 << 40;
+    const CHUNK_MAX: u64 = 1 << 30;
+    let general = [("limit_maxbytes", counters.memory_limit_bytes, MEMORY_BYTES_MAX)];
+    let of_class = counters.classes.iter().flat_map(|class| {
+        let shown = class.shown;
+        [
+            ("total_pages", shown.pages, PAGES_MAX),
+            ("chunks_per_page", shown.chunks_per_page as u64, CHUNK_MAX),
+            ("chunk_size", shown.chunk_size_bytes as u64, CHUNK_MAX),
+            ("used_chunks", shown.used_chunks, CHUNKS_MAX),
+            ("number", class.items, CHUNKS_MAX),
+        ]
+    });
+    match general.into_iter().chain(of_class).find(|&(_, value, limit)| value > limit) {
+        Some((row, value, limit)) => Err(ObserveError::Implausible { row, value, limit }),
+        None => Ok(()),
+    }
 }
 
 /// Returns what the command could not see, as sentences.
@@ -154,7 +182,20 @@ fn number_of(version: &str) -> Option<[u32; 3]> {
 
 #[cfg(test)]
 mod tests {
-    use super::number_of;
+    use super::{check, number_of};
+    use slabwise_observer::counters::{ClassCounters, Counters};
+
+    #[test]
+    fn numbers_that_no_memcached_has_are_refused() {
+        let mut counters = Counters { memory_limit_bytes: 64 << 20, ..Counters::default() };
+        assert!(check(&counters).is_ok());
+        counters.classes.push(ClassCounters { items: u64::MAX, ..ClassCounters::default() });
+        let error = check(&counters).expect_err("there are too many items").to_string();
+        assert!(error.starts_with("number is 18446744073709551615, above the limit"), "{error}");
+        counters.classes.clear();
+        counters.memory_limit_bytes = 1 << 60;
+        assert!(check(&counters).is_err());
+    }
 
     #[test]
     fn a_version_has_three_numbers() {

@@ -37,6 +37,8 @@ const MODEL_ERROR_OF_ONE_TURNOVER: f64 = 0.05;
 const WEIGHT_MAX: f64 = 10.0;
 /// The smallest number of misses of the server from which a ratio is computed.
 const MISSES_MIN: f64 = 300.0;
+/// The largest memory of a simulated cache in bytes.
+const LIMIT_BYTES_MAX: f64 = (1u64 << 37) as f64;
 /// The bytes that the simulated cache must have stored before the second half, divided by its memory. With fewer, it is not
 /// full.
 const TURNOVERS_MIN: f64 = 0.8;
@@ -61,14 +63,22 @@ impl DensityGain {
         let rate = recording.sampling_rate().min(1.0);
         let limit_bytes = observation.memory_limit_bytes as f64 * rate / CHUNK_FACTOR;
         let accesses = Accesses::of(recording.longest_window());
+        let too_short = |turnovers: f64| {
+            let factor = (TURNOVERS_MIN * 1.2 / turnovers.max(0.01)).min(100.0);
+            format!(
+                "too few items were stored to simulate a slabwise: watch for about {:.0} s (--for)",
+                observation.seconds * factor
+            )
+        };
+        // Without this check, the memory of the simulation would depend on the limit that the server reports.
+        let requested_bytes = accesses.catalog.distinct_bytes() as f64;
+        if requested_bytes < limit_bytes || limit_bytes > LIMIT_BYTES_MAX {
+            return Err(too_short(requested_bytes / limit_bytes.max(1.0) / 2.0));
+        }
         let counts = simulate(&accesses, limit_bytes as u64);
         let turnovers = counts.stored_bytes as f64 / limit_bytes;
         if turnovers < TURNOVERS_MIN {
-            let factor = (TURNOVERS_MIN * 1.2 / turnovers.max(0.01)).min(100.0);
-            return Err(format!(
-                "too few items were stored to simulate a slabwise: watch for about {:.0} s (--for)",
-                observation.seconds * factor
-            ));
+            return Err(too_short(turnovers));
         }
         let ratio = |without: Option<usize>| counts.ratio(without);
         if counts.all(None).misses < MISSES_MIN {
@@ -145,7 +155,7 @@ impl Accesses {
 
 /// Returns the size of an item in slabwise, from its size in memcached without the flags.
 fn slabwise_size_bytes(size_bytes: u32) -> u32 {
-    size_bytes.saturating_sub(memcached::beside_value_bytes(0) as u32) + ITEM_BYTES
+    size_bytes.saturating_sub(memcached::beside_value_bytes(0) as u32).saturating_add(ITEM_BYTES)
 }
 
 /// What was counted in the second half of the recording.

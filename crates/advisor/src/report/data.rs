@@ -220,3 +220,74 @@ fn sentence(text: &str) -> String {
         letters.next().map(|letter| letter.to_uppercase().collect()).unwrap_or_default();
     format!("{first}{}.", letters.as_str().trim_end_matches('.'))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Failed, Report};
+    use crate::report::{Change, html, text};
+    use crate::testing::{Class, observation};
+    use slabwise_base::Random;
+
+    fn report(seed: u64) -> Report {
+        let mut random = Random::new(seed);
+        let mut any = |bits: u64| {
+            let bits = random.below(bits);
+            random.below(1 << bits)
+        };
+        let servers: Vec<_> = (0..2)
+            .map(|_| {
+                let curve = [(0, 1e9), (1, 5e8), (3, any(29) as f64), (9, 0.0)];
+                let class =
+                    |pages, evicted| Class { chunk_size_bytes: 96, pages, evicted, curve: &curve };
+                let mut seen = observation("a:1", &[class(any(30), any(2)), class(any(30), 1)]);
+                for class in &mut seen.classes {
+                    class.counters.items = any(40);
+                    class.counters.shown.used_chunks = any(40);
+                }
+                for curve in &mut seen.curves {
+                    (curve.chunks, curve.range_chunks) = (any(40), any(40));
+                }
+                (seen.gets, seen.misses) = (any(63), any(63));
+                seen.memory_limit_bytes = any(50);
+                seen.unknown_miss_share = any(7) as f64 / 128.0;
+                (0..any(12)).for_each(|_| seen.item_sizes.add(any(30) as usize, any(20)));
+                seen
+            })
+            .collect();
+        let failed = Failed { server: "<b>".to_owned(), reason: "`x`".to_owned() };
+        Report::of(&servers, vec![failed])
+    }
+
+    #[test]
+    fn implausible_numbers_cause_no_panic_and_text_is_escaped() {
+        for seed in 0..200 {
+            let report = report(seed);
+            assert!(!text::text(&report).contains("NaN"), "seed {seed}");
+            let page = html::page(&report).into_string();
+            assert!(page.contains("&lt;b&gt;") && !page.contains("<b>"), "seed {seed}");
+            let json = serde_json::to_string(&report).expect("the report is JSON");
+            assert!(!json.contains("null,\"low\""), "seed {seed}: {json}");
+        }
+    }
+
+    #[test]
+    fn a_better_division_is_recommended_with_its_command() {
+        let class =
+            |chunk_size_bytes, curve| Class { chunk_size_bytes, pages: 10, evicted: 1, curve };
+        let steep: &[(u64, f64)] = &[(0, 9e5), (10, 6e5), (20, 1e5)];
+        let level: &[(u64, f64)] = &[(0, 9e5), (1, 1e5), (40, 1e5)];
+        let seen = observation("a:1", &[class(1_024, steep), class(2_048, level)]);
+        let report = Report::of(&[seen], vec![]);
+        let server = &report.servers[0];
+        let action = server.recommended().expect("pages move");
+        assert_eq!(
+            (action.change, action.how.as_str()),
+            (Change::Pages, "slabwise steer --server a:1")
+        );
+        assert!(action.fewer_misses.low > 0.5 && action.fewer_misses.value < 0.7, "{action:?}");
+        let text = text::text(&report);
+        assert!(text.contains("Run `slabwise steer --server a:1`: 64 % fewer misses"), "{text}");
+        assert!(text.contains("0 item sizes were seen"), "{text}");
+        assert!(report.fleet.is_none());
+    }
+}

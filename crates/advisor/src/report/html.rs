@@ -255,7 +255,7 @@ fn method() -> Markup {
     }
 }
 
-/// Returns a sentence whose parts between backquotes are code.
+/// Returns a sentence whose parts between backticks are code.
 fn code(sentence: &str) -> Markup {
     html! {
         @for (number, part) in sentence.split('`').enumerate() {
