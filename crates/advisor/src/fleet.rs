@@ -8,8 +8,8 @@
 //! curve was measured.
 
 use crate::estimate::Estimate;
-use crate::gains::memory::{MemoryGain, scaled};
-use crate::model::{Models, with_unused};
+use crate::gains::memory::MemoryGain;
+use crate::model::with_unused;
 use serde::Serialize;
 use slabwise_policy::partition::{ClassCurve, near_best_partition};
 use slabwise_profile::{Mrc, Point};
@@ -32,8 +32,6 @@ pub struct Member<'a> {
     pub misses_per_second: f64,
     /// The miss ratio by memory.
     pub memory: &'a MemoryGain,
-    /// The curves of the server.
-    pub models: &'a Models,
 }
 
 /// The gain of another spread of the memory.
@@ -84,8 +82,12 @@ impl Fleet {
             // Memory that does not fill a unit stays where it is.
             let changed = then as i64 - now as i64;
             let bytes = member.memory_bytes.saturating_add_signed(changed * unit_bytes as i64);
-            let factor = if changed == 0 { 1.0 } else { bytes as f64 / member.memory_bytes as f64 };
-            misses = misses.plus(scaled(member.models, factor).times(member.gets_per_second));
+            let ratio = match changed {
+                0 => None,
+                _ => member.memory.at(bytes),
+            };
+            let present = Estimate::exact(member.misses_per_second);
+            misses = misses.plus(ratio.map_or(present, |it| it.times(member.gets_per_second)));
             servers.push(ServerMemory {
                 server: member.server.to_owned(),
                 memory_bytes_now: member.memory_bytes,
@@ -139,7 +141,7 @@ mod tests {
         let curves: Vec<MemoryGain> = servers
             .iter()
             .zip(&models)
-            .map(|(server, models)| MemoryGain::of(models, server.memory_limit_bytes))
+            .map(|(server, models)| MemoryGain::of(server, models))
             .collect();
         let member = |at: usize| Member {
             server: &servers[at].server,
@@ -147,7 +149,6 @@ mod tests {
             gets_per_second: servers[at].gets as f64 / servers[at].seconds,
             misses_per_second: servers[at].misses as f64 / servers[at].seconds,
             memory: &curves[at],
-            models: &models[at],
         };
         Fleet::of(&(0..servers.len()).map(member).collect::<Vec<_>>())
     }

@@ -18,6 +18,9 @@ use slabwise_profile::{Mrc, Point};
 /// between memcached's queues and an LRU.
 const MODEL_ERROR: f64 = 0.05;
 
+/// The pages that each class keeps: memcached takes no page from a class that has only one.
+pub const PAGES_MIN: u64 = 1;
+
 /// A class and its curve.
 #[derive(Clone, Debug)]
 struct ClassModel {

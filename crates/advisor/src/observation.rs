@@ -2,6 +2,7 @@
 
 use crate::chunk_sizes::cache::Program;
 use crate::chunk_sizes::server::ServerState;
+use crate::estimate::Estimate;
 use slabwise_base::size_histogram::SizeHistogram;
 use slabwise_observer::counters::ClassCounters;
 use slabwise_observer::traffic::{ClassCurve, Cost, Recording};
@@ -29,6 +30,9 @@ pub struct Observation {
     pub curves: Vec<ClassCurve>,
     /// The curves without each group of keys.
     pub curves_without: Vec<Vec<ClassCurve>>,
+    /// The miss ratios that a slabwise itself predicts (`stats profile`). If there are any, the server was not watched, and
+    /// there are no curves.
+    pub what_if: Vec<WhatIf>,
     /// The misses of keys that no store followed, as a share of all misses.
     pub unknown_miss_share: f64,
     /// The sizes of the items of the keys that were seen.
@@ -39,6 +43,15 @@ pub struct Observation {
     pub cost: Cost,
     /// What the command could not see on this server, as sentences.
     pub notes: Vec<String>,
+}
+
+/// A miss ratio that a slabwise predicts for another memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WhatIf {
+    /// The memory in percent of the present memory.
+    pub memory_percent: u64,
+    /// The predicted miss ratio, with the band of the server.
+    pub miss_ratio: Estimate,
 }
 
 /// A class that owns pages.

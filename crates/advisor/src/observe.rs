@@ -1,8 +1,8 @@
 //! Observes one server for a while.
 //!
 //! ```text
-//!   counters, settings --> Traffic: watches in a thread of its own --> counters, class table --> Observation
-//!                             '-- an error of the server, or the end of the time
+//!   counters --> Traffic: watches in a thread of its own --> counters, class table --> Observation
+//!            '-> a slabwise with predictions: waits ------------^  '-- its predictions ---^
 //! ```
 //!
 //! Invariants: the server gets only commands that change nothing; every wait ends with the time of the observation, and the
@@ -10,26 +10,30 @@
 
 use crate::chunk_sizes::error::AdvisorError;
 use crate::chunk_sizes::server;
-use crate::observation::{ClassSeen, Observation};
+use crate::estimate::Estimate;
+use crate::observation::{ClassSeen, Observation, WhatIf};
 use slabwise_base::Clock;
-use slabwise_client::{ClientError, Connector};
+use slabwise_base::size_histogram::SizeHistogram;
+use slabwise_client::{ClientError, Connection, Connector, Row};
 use slabwise_observer::ObserverError;
 use slabwise_observer::counters::{ClassCounters, Counters};
-use slabwise_observer::traffic::{Options, Traffic, TrafficError};
+use slabwise_observer::traffic::{Cost, Options, Recording, Traffic, TrafficError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 /// The time between two looks for an error of the observation.
 const LOOK: Duration = Duration::from_millis(100);
+/// The command whose reply has the predictions of a slabwise.
+const PROFILE: &str = "stats profile";
 /// A memcached from this version on reports deletes to watchers.
 const DELETES_SINCE: [u32; 3] = [1, 6, 19];
 
 /// An error of an observation. The caller adds the address of the server.
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
-    #[error("cannot connect: {0}")]
-    Connect(#[from] ClientError),
+    #[error("{0}")]
+    Client(#[from] ClientError),
     #[error("{0}")]
     Counters(#[from] ObserverError),
     #[error("{0}")]
@@ -49,7 +53,7 @@ pub enum ObserveError {
     NoTraffic,
 }
 
-/// Observes a server for this time, or until `stopped` is true.
+/// Observes a server for this time, or until `stopped` is true. A slabwise that predicts its misses itself is not watched.
 pub fn observe(
     connector: &Connector,
     options: Options,
@@ -57,55 +61,107 @@ pub fn observe(
     stopped: &AtomicBool,
 ) -> Result<Observation, ObserveError> {
     let clock = Clock::real();
-    let before = Counters::read(&mut connector.open()?)?;
+    let mut connection = connector.open()?;
+    let before = Counters::read(&mut connection)?;
     let start_nanos = clock.nanos();
-    let traffic = Traffic::start(connector, options)?;
+    let predicts = !what_if(&mut connection)?.is_empty();
+    drop(connection);
+    let traffic = if predicts { None } else { Some(Traffic::start(connector, options)?) };
+    let error = || traffic.as_ref().and_then(Traffic::error).map_or(Ok(()), Err);
     let elapsed = || Duration::from_nanos(clock.nanos() - start_nanos);
     while elapsed() < duration && !stopped.load(Ordering::Relaxed) {
-        if let Some(error) = traffic.error() {
-            return Err(error.into());
-        }
+        error()?;
         thread::park_timeout(duration.saturating_sub(elapsed()).min(LOOK));
     }
-    let after = Counters::read(&mut connector.open()?)?;
+    let mut connection = connector.open()?;
+    let after = Counters::read(&mut connection)?;
     let seconds = elapsed().as_secs_f64();
+    error()?;
     if !before.process.is_same_process(after.process) {
         return Err(ObserveError::Restarted);
     }
-    if let Some(error) = traffic.error() {
-        return Err(error.into());
-    }
     check(&after)?;
-    if traffic.cost().lines == 0 {
-        return Err(ObserveError::NoTraffic);
+    let mut observation = counted(&before, &after, server::state(connector)?, seconds);
+    observation.server = connector.address.to_string();
+    match &traffic {
+        Some(traffic) if traffic.cost().lines == 0 => return Err(ObserveError::NoTraffic),
+        Some(traffic) => add_traffic(&mut observation, traffic),
+        None => observation.what_if = what_if(&mut connection)?,
     }
-    let state = server::state(connector)?;
+    let moves = after.pages_moved.saturating_sub(before.pages_moved);
+    if moves > 0 && !predicts {
+        observation.notes.push(format!(
+            "The server moved {moves} pages meanwhile: its misses may not be settled."
+        ));
+    }
+    Ok(observation)
+}
+
+/// Returns the observation as far as the counters give it.
+fn counted(
+    before: &Counters,
+    after: &Counters,
+    state: server::ServerState,
+    seconds: f64,
+) -> Observation {
     let seen = |class: &ClassCounters| {
         let evicted = before.class(class.shown.class).map_or(0, |before| before.shown.evicted);
         ClassSeen { counters: *class, evicted: class.shown.evicted.saturating_sub(evicted) }
     };
-    Ok(Observation {
-        server: connector.address.to_string(),
+    Observation {
+        server: String::new(),
+        state,
         memory_limit_bytes: after.memory_limit_bytes,
         seconds,
         gets: after.gets.saturating_sub(before.gets),
         misses: after.misses.saturating_sub(before.misses),
         is_memory_full: after.is_memory_full() && after.pages_free == 0,
         classes: after.classes.iter().map(seen).collect(),
-        curves: traffic.curves(),
-        curves_without: traffic.curves_without_groups().to_vec(),
-        unknown_miss_share: traffic.unknown_miss_share(),
-        item_sizes: traffic.item_sizes(),
-        cost: traffic.cost(),
-        recording: traffic.take_recording(),
-        notes: notes(
-            &state.version,
-            &traffic,
-            seconds,
-            after.pages_moved.saturating_sub(before.pages_moved),
-        ),
-        state,
-    })
+        curves: vec![],
+        curves_without: vec![],
+        what_if: vec![],
+        unknown_miss_share: 0.0,
+        item_sizes: SizeHistogram::default(),
+        recording: Recording::default(),
+        cost: Cost::default(),
+        notes: vec![],
+    }
+}
+
+/// Adds what watching has shown.
+fn add_traffic(observation: &mut Observation, traffic: &Traffic) {
+    observation.curves = traffic.curves();
+    observation.curves_without = traffic.curves_without_groups().to_vec();
+    observation.unknown_miss_share = traffic.unknown_miss_share();
+    observation.item_sizes = traffic.item_sizes();
+    observation.cost = traffic.cost();
+    observation.recording = traffic.take_recording();
+    observation.notes = notes(observation);
+}
+
+/// Returns the miss ratios that a slabwise predicts for other memory; none for another server.
+fn what_if(connection: &mut Connection) -> Result<Vec<WhatIf>, ObserveError> {
+    let rows = match connection.ask_rows(PROFILE) {
+        Ok(rows) => rows,
+        Err(ClientError::Refused(_)) => return Ok(vec![]),
+        Err(error) => return Err(error.into()),
+    };
+    let number = |name: &str, percent: u64| {
+        let value = rows.get(&format!("{name}:{percent}"))?.value.parse::<f64>().ok()?;
+        (0.0..=1.0).contains(&value).then_some(value)
+    };
+    let point = |row: &Row| {
+        let memory_percent = row.name.strip_prefix("what_if:")?.parse().ok()?;
+        let value = number("what_if", memory_percent)?;
+        let low = number("what_if_low", memory_percent)?.min(value);
+        let high = number("what_if_high", memory_percent)?.max(value);
+        Some(WhatIf { memory_percent, miss_ratio: Estimate { value, low, high } })
+    };
+    let mut points: Vec<WhatIf> = rows.0.iter().filter_map(point).collect();
+    points.sort_by_key(|point| point.memory_percent);
+    points.dedup_by_key(|point| point.memory_percent);
+    points.retain(|point| point.memory_percent > 0);
+    Ok(points)
 }
 
 /// Refuses numbers that no memcached has, and whose products would overflow.
@@ -132,12 +188,12 @@ fn check(counters: &Counters) -> Result<(), ObserveError> {
 }
 
 /// Returns what the command could not see, as sentences.
-fn notes(version: &str, traffic: &Traffic, seconds: f64, moves: u64) -> Vec<String> {
+fn notes(observation: &Observation) -> Vec<String> {
     /// Shares of lines and of time above which a note says so.
     const DROPPED_SHARE: f64 = 0.01;
     const UNWATCHED_SHARE: f64 = 0.2;
     const UNKNOWN_SHARE: f64 = 0.1;
-    let cost = traffic.cost();
+    let Observation { cost, seconds, .. } = observation;
     let mut notes = vec![];
     let dropped = cost.dropped as f64 / (cost.dropped + cost.lines).max(1) as f64;
     if dropped > DROPPED_SHARE {
@@ -153,19 +209,15 @@ fn notes(version: &str, traffic: &Traffic, seconds: f64, moves: u64) -> Vec<Stri
             watched * 100.0
         ));
     }
-    if moves > 0 {
-        notes.push(format!(
-            "The server moved {moves} pages meanwhile: its misses may not be settled."
-        ));
-    }
-    let unknown = traffic.unknown_miss_share();
+    let unknown = observation.unknown_miss_share;
     if unknown > UNKNOWN_SHARE {
         notes.push(format!(
             "After {:.0} % of the misses, no client stored the key. They are the same in every prediction.",
             unknown * 100.0
         ));
     }
-    if number_of(version).is_some_and(|version| version < DELETES_SINCE) {
+    let version = number_of(&observation.state.version);
+    if version.is_some_and(|version| version < DELETES_SINCE) {
         notes.push(
             "This version does not report deletes: keys that clients delete make the predictions less precise."
                 .to_owned(),

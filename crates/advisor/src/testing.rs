@@ -73,6 +73,7 @@ pub fn observation(server: &str, classes: &[Class<'_>]) -> Observation {
         classes: seen,
         curves_without: vec![curves.clone(); GROUPS],
         curves,
+        what_if: vec![],
         unknown_miss_share: 0.0,
         item_sizes: SizeHistogram::default(),
         recording: Recording::default(),

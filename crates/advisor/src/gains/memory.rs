@@ -1,7 +1,8 @@
 //! The miss ratio with more or less memory, and what a lower miss ratio is worth in memory.
 
 use crate::estimate::Estimate;
-use crate::model::{Model, Models};
+use crate::model::{Model, Models, PAGES_MIN};
+use crate::observation::{Observation, WhatIf};
 use serde::Serialize;
 
 /// The factors on the present memory for which the miss ratio is predicted.
@@ -25,8 +26,9 @@ pub struct MemoryPoint {
     pub memory_bytes: u64,
     /// The miss ratio if each class has its present share of the memory.
     pub miss_ratio: Estimate,
-    /// The miss ratio with the best division of the pages.
-    pub miss_ratio_best_division: Estimate,
+    /// The miss ratio with the best division of the pages. `None` for less than the present memory, because it depends on
+    /// the pages that each class gets before the memory is full; and for a slabwise, which divides its pages itself.
+    pub miss_ratio_best_division: Option<Estimate>,
     /// False if the observation was too short for this memory. Then the miss ratio is a continuation of the curve.
     pub is_measured: bool,
 }
@@ -41,33 +43,69 @@ pub struct Worth {
 }
 
 impl MemoryGain {
-    /// Computes the curve for a server with this memory limit.
-    pub fn of(models: &Models, memory_limit_bytes: u64) -> MemoryGain {
+    /// Computes the curve of an observed server.
+    pub fn of(observation: &Observation, models: &Models) -> MemoryGain {
+        let memory = |factor: f64| (observation.memory_limit_bytes as f64 * factor) as u64;
         let pages: u64 = models.all.pages().iter().sum();
-        let point = |factor: f64| {
-            let with = (pages as f64 * factor).round() as u64;
-            // memcached takes no page from a class that has only one. With less memory from the start, a class may have none.
-            let best = models.all.best_division(with, u64::from(factor >= 1.0));
+        let best = |factor: f64| {
+            let best = models.all.best_division((pages as f64 * factor).round() as u64, PAGES_MIN);
+            models.estimate(|model| model.miss_ratio(&best))
+        };
+        let of_curves = |factor: f64| MemoryPoint {
+            factor,
+            memory_bytes: memory(factor),
+            miss_ratio: scaled(models, factor),
+            miss_ratio_best_division: (factor >= 1.0).then(|| best(factor)),
+            is_measured: models.all.measured_share(factor) >= MEASURED_SHARE_MIN,
+        };
+        let of_server = |point: &WhatIf| {
+            let factor = point.memory_percent as f64 / 100.0;
             MemoryPoint {
                 factor,
-                memory_bytes: (memory_limit_bytes as f64 * factor) as u64,
-                miss_ratio: scaled(models, factor),
-                miss_ratio_best_division: models.estimate(|model| model.miss_ratio(&best)),
-                is_measured: models.all.measured_share(factor) >= MEASURED_SHARE_MIN,
+                memory_bytes: memory(factor),
+                miss_ratio: point.miss_ratio,
+                miss_ratio_best_division: None,
+                is_measured: true,
             }
         };
-        MemoryGain { points: FACTORS.map(point).to_vec() }
+        let points = match observation.what_if.as_slice() {
+            [] => FACTORS.map(of_curves).to_vec(),
+            predicted => predicted.iter().map(of_server).collect(),
+        };
+        MemoryGain { points }
     }
 
-    /// Returns the miss ratio with the present memory.
-    fn present(&self) -> Option<&MemoryPoint> {
-        self.points.iter().find(|point| point.factor == 1.0)
+    /// Returns the present memory in bytes.
+    fn present_bytes(&self) -> u64 {
+        let present = self.points.iter().find(|point| point.factor == 1.0);
+        present.map_or(0, |point| point.memory_bytes)
+    }
+
+    /// Returns the miss ratio with this memory: linear between the points, and level outside of them.
+    pub fn at(&self, memory_bytes: u64) -> Option<Estimate> {
+        let next = self.points.partition_point(|point| point.memory_bytes < memory_bytes);
+        let (below, above) =
+            (next.checked_sub(1).and_then(|at| self.points.get(at)), self.points.get(next));
+        let (Some(below), Some(above)) = (below, above) else {
+            return above.or(below).map(|point| point.miss_ratio);
+        };
+        let span = (above.memory_bytes - below.memory_bytes) as f64;
+        let part = (memory_bytes - below.memory_bytes) as f64 / span;
+        let between = |of: fn(&Estimate) -> f64| {
+            let (below, above) = (of(&below.miss_ratio), of(&above.miss_ratio));
+            below + (above - below) * part
+        };
+        Some(Estimate {
+            value: between(|it| it.value),
+            low: between(|it| it.low),
+            high: between(|it| it.high),
+        })
     }
 
     /// Returns the additional memory with which the present division would have this miss ratio. The curve is used only
     /// as far as it was measured.
     pub fn worth(&self, miss_ratio: f64) -> Worth {
-        let present = self.present().map_or(0, |point| point.memory_bytes);
+        let present = self.present_bytes();
         let from = |bytes: u64| bytes.saturating_sub(present);
         let larger = self.points.iter().filter(|point| point.factor >= 1.0);
         let measured: Vec<_> = larger.take_while(|it| it.factor == 1.0 || it.is_measured).collect();
@@ -108,7 +146,7 @@ mod tests {
             factor,
             memory_bytes: (1000.0 * factor) as u64,
             miss_ratio: Estimate::exact(0.4 / factor),
-            miss_ratio_best_division: Estimate::exact(0.4 / factor),
+            miss_ratio_best_division: None,
             is_measured: factor <= measured_up_to,
         };
         MemoryGain { points: [0.5, 1.0, 2.0, 4.0].map(point).to_vec() }
@@ -123,6 +161,13 @@ mod tests {
         assert_eq!(worth(0.3), exact(500));
         assert_eq!(worth(0.2), exact(1000));
         assert_eq!(worth(0.05), Worth { memory_bytes: 3000, is_more: true });
+    }
+
+    #[test]
+    fn the_curve_is_linear_between_its_points() {
+        let at = |bytes| curve(4.0).at(bytes).map(|it| (it.value * 1e6).round() as u64);
+        assert_eq!([400, 1000, 1500, 9000].map(at), [800_000, 400_000, 300_000, 100_000].map(Some));
+        assert_eq!(MemoryGain { points: vec![] }.at(1), None);
     }
 
     #[test]

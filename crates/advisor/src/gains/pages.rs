@@ -5,12 +5,9 @@
 
 use super::memory::{MemoryGain, Worth};
 use crate::estimate::Estimate;
-use crate::model::{Models, with_unused};
+use crate::model::{Models, PAGES_MIN, with_unused};
 use crate::observation::{ClassSeen, Observation};
 use serde::Serialize;
-
-/// The pages that each class keeps: memcached takes no page from a class that has only one.
-pub const PAGES_MIN: u64 = 1;
 
 /// The gain of another division of the pages.
 #[derive(Clone, Debug, PartialEq, Serialize)]

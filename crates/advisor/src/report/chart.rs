@@ -69,28 +69,20 @@ fn draw(
     let lower = points.iter().rev().map(|it| (mib(it), it.miss_ratio.low * 100.0));
     let band: Vec<(f64, f64)> = upper.chain(lower).collect();
     chart.draw_series([Polygon::new(band, PRESENT.mix(0.15))])?;
-    let lines = [
-        (PRESENT, points.iter().map(|it| (mib(it), it.miss_ratio.value * 100.0)).collect()),
-        (
-            DIVIDED,
-            points
-                .iter()
-                .map(|it| (mib(it), it.miss_ratio_best_division.value * 100.0))
-                .collect::<Vec<_>>(),
-        ),
-    ];
-    // A slabwise divides its pages itself, so its second line would be the first one.
-    let shown = if server.pages.is_some() { 2 } else { 1 };
-    let measured = points.iter().filter(|point| point.is_measured).count();
-    let from = points.iter().position(|point| point.is_measured).unwrap_or(0);
-    for (colour, line) in lines.into_iter().take(shown) {
-        let solid = line.iter().skip(from).take(measured).copied();
-        chart.draw_series(LineSeries::new(solid, colour.stroke_width(2)))?;
-        let before = line.iter().take(from + 1).copied();
-        let after = line.iter().skip((from + measured).saturating_sub(1)).copied();
-        for part in [before.collect::<Vec<_>>(), after.collect()] {
+    let present = points.iter().map(|it| (mib(it), it.miss_ratio.value, it.is_measured));
+    let divided = points
+        .iter()
+        .filter_map(|it| Some((mib(it), it.miss_ratio_best_division?.value, it.is_measured)));
+    for (colour, line) in [(PRESENT, present.collect::<Vec<_>>()), (DIVIDED, divided.collect())] {
+        for two in line.windows(2) {
+            let ends = two.iter().map(|&(x, ratio, _)| (x, ratio * 100.0));
             let style = colour.stroke_width(2);
-            chart.draw_series(DashedLineSeries::new(part, DASHES.0, DASHES.1, style))?;
+            match two.iter().all(|&(.., is_measured)| is_measured) {
+                true => chart.draw_series(LineSeries::new(ends, style))?,
+                false => {
+                    chart.draw_series(DashedLineSeries::new(ends, DASHES.0, DASHES.1, style))?
+                }
+            };
         }
     }
     if let Some(slabwise) = &server.slabwise {

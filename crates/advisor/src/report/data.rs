@@ -6,8 +6,8 @@ use crate::fleet::{Fleet, Member};
 use crate::gains::chunk_sizes::ChunkSizesGain;
 use crate::gains::density::DensityGain;
 use crate::gains::memory::{MemoryGain, Worth};
-use crate::gains::pages::{PAGES_MIN, PagesGain};
-use crate::model::Models;
+use crate::gains::pages::PagesGain;
+use crate::model::{Models, PAGES_MIN};
 use crate::observation::Observation;
 use serde::Serialize;
 
@@ -129,7 +129,7 @@ impl ServerReport {
 
     /// Computes all gains of an observed server.
     fn of(observation: &Observation, models: &Models) -> ServerReport {
-        let memory = MemoryGain::of(models, observation.memory_limit_bytes);
+        let memory = MemoryGain::of(observation, models);
         let (mut notes, is_memcached) = (observation.notes.clone(), !observation.is_slabwise());
         let mut noted = |error: String| notes.push(sentence(&error));
         let is_useful = is_memcached && observation.is_memory_full;
@@ -195,21 +195,19 @@ impl Report {
         let each = observations.iter().zip(&models);
         let servers: Vec<ServerReport> =
             each.map(|(observation, models)| ServerReport::of(observation, models)).collect();
-        let members: Vec<Member<'_>> =
-            servers.iter().zip(&models).map(|(server, models)| member(server, models)).collect();
+        let members: Vec<Member<'_>> = servers.iter().map(member).collect();
         let fleet = (members.len() > 1).then(|| Fleet::of(&members));
         Report { servers, fleet, failed }
     }
 }
 
-fn member<'r>(server: &'r ServerReport, models: &'r Models) -> Member<'r> {
+fn member(server: &ServerReport) -> Member<'_> {
     Member {
         server: &server.server,
         memory_bytes: server.memory_limit_bytes,
         gets_per_second: server.gets_per_second,
         misses_per_second: server.misses_per_second,
         memory: &server.memory,
-        models,
     }
 }
 

@@ -169,7 +169,7 @@ fn curve(server: &ServerReport) -> Markup {
                         th.number scope="row" { (memory(point.memory_bytes)) }
                         td.number { (percent(point.miss_ratio.value)) }
                         td { (between(point.miss_ratio)) }
-                        td.number { (percent(point.miss_ratio_best_division.value)) }
+                        td.number { @if let Some(best) = point.miss_ratio_best_division { (percent(best.value)) } }
                         td { @if !point.is_measured { "not measured" } }
                     } } }
                 } }

@@ -50,7 +50,7 @@ pub fn worth(worth: Worth) -> String {
     let memory = memory(worth.memory_bytes);
     match worth {
         Worth { memory_bytes: 0, is_more: false } => "worth no memory".to_owned(),
-        Worth { memory_bytes: 0, is_more: true } => "worth more memory".to_owned(),
+        Worth { memory_bytes: 0, is_more: true } => "worth not measured".to_owned(),
         Worth { is_more: false, .. } => format!("worth {memory} more memory"),
         Worth { is_more: true, .. } => format!("worth more than {memory} more memory"),
     }

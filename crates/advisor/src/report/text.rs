@@ -137,7 +137,7 @@ fn by_memory(server: &ServerReport) -> String {
             memory(point.memory_bytes),
             percent(point.miss_ratio.value),
             between(point.miss_ratio),
-            percent(point.miss_ratio_best_division.value),
+            point.miss_ratio_best_division.map_or(String::new(), |best| percent(best.value)),
             note.to_owned(),
         ]
     });
