@@ -31,8 +31,8 @@ const ITEM_BYTES: u32 = 41;
 const CHUNK_FACTOR: f64 = 1.03;
 /// The error of the model, as a share of the misses: a constant part, and one that is inversely proportional to the
 /// turnovers, because densities are learned and the cache starts empty.
-const MODEL_ERROR: f64 = 0.04;
-const MODEL_ERROR_OF_ONE_TURNOVER: f64 = 0.05;
+const MODEL_ERROR: f64 = 0.05;
+const MODEL_ERROR_OF_ONE_TURNOVER: f64 = 0.1;
 /// The largest weight of a hit.
 const WEIGHT_MAX: f64 = 10.0;
 /// The smallest number of misses of the server from which a ratio is computed.
