@@ -24,6 +24,8 @@ pub enum Fault {
     SilentWatch,
     /// It closes the connection after `watch`.
     ClosedWatch,
+    /// It sends a valid line to the watcher, and closes the connection.
+    OneLine,
 }
 
 /// A running server, which ends with the test.
@@ -64,6 +66,10 @@ fn serve(mut stream: TcpStream, fault: Fault, readings: &AtomicU64) {
             Fault::GarbageWatch if is_watch => {
                 (b"OK\r\n\xff\xfe\0\r\nVALUE a 0 1\r\n".to_vec(), false)
             }
+            Fault::OneLine if is_watch => (
+                b"OK\r\nts=1764267000.71 gid=5 type=item_get key=k status=found clsid=3 cfd=27 size=100\r\n".to_vec(),
+                true,
+            ),
             Fault::ClosedWatch if is_watch => (b"OK\r\n".to_vec(), true),
             _ => (valid, false),
         };

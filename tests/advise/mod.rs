@@ -167,6 +167,16 @@ fn a_faulty_server_costs_one_line_and_the_others_are_reported() {
 }
 
 #[test]
+fn a_server_that_breaks_off_is_reported_until_then() {
+    let server = Faulty::start(Fault::OneLine);
+    let address = server.address.to_string();
+    let output = advise(&["--server", &address, "--for", "60", "--json"]).output();
+    let report = json(&output.expect("the command runs"));
+    let notes = report["servers"][0]["notes"].to_string();
+    assert!(notes.contains("The observation ended after"), "{report}");
+}
+
+#[test]
 fn several_servers_have_a_fleet() {
     let servers = [(); 2].map(|()| Server::start(&built_slabwise().with(&["-m", "8"])));
     let is_done = AtomicBool::new(false);

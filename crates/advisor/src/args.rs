@@ -54,10 +54,10 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_timeout)]
     pub connect_timeout: Duration,
     /// Longest time without a byte of a reply
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_timeout)]
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_timeout)]
     pub read_timeout: Duration,
     /// Longest time until a reply is complete
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_timeout)]
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_timeout)]
     pub reply_timeout: Duration,
     #[command(flatten)]
     pub connect: ConnectArgs,

@@ -67,16 +67,19 @@ pub fn observe(
     let predicts = !what_if(&mut connection)?.is_empty();
     drop(connection);
     let traffic = if predicts { None } else { Some(Traffic::start(connector, options)?) };
-    let error = || traffic.as_ref().and_then(Traffic::error).map_or(Ok(()), Err);
     let elapsed = || Duration::from_nanos(clock.nanos() - start_nanos);
-    while elapsed() < duration && !stopped.load(Ordering::Relaxed) {
-        error()?;
+    let mut error = None;
+    while elapsed() < duration && !stopped.load(Ordering::Relaxed) && error.is_none() {
         thread::park_timeout(duration.saturating_sub(elapsed()).min(LOOK));
+        error = traffic.as_ref().and_then(Traffic::error);
+    }
+    let has_lines = traffic.as_ref().is_some_and(|traffic| traffic.cost().lines > 0);
+    if let Some(error) = error.take_if(|_| !has_lines) {
+        return Err(error.into());
     }
     let mut connection = connector.open()?;
     let after = Counters::read(&mut connection)?;
     let seconds = elapsed().as_secs_f64();
-    error()?;
     if !before.process.is_same_process(after.process) {
         return Err(ObserveError::Restarted);
     }
@@ -84,9 +87,12 @@ pub fn observe(
     let mut observation = counted(&before, &after, server::state(connector)?, seconds);
     observation.server = connector.address.to_string();
     match &traffic {
-        Some(traffic) if traffic.cost().lines == 0 => return Err(ObserveError::NoTraffic),
+        Some(_) if !has_lines => return Err(ObserveError::NoTraffic),
         Some(traffic) => add_traffic(&mut observation, traffic),
         None => observation.what_if = what_if(&mut connection)?,
+    }
+    if let Some(error) = error {
+        observation.notes.push(format!("The observation ended after {seconds:.0} s: {error}."));
     }
     let moves = after.pages_moved.saturating_sub(before.pages_moved);
     if moves > 0 && !predicts {

@@ -50,24 +50,18 @@ pub fn page(report: &Report) -> Markup {
     }
 }
 
-/// Returns a table of all servers, with a link to each.
+/// Returns a list of all servers, with a link to each.
 fn summary(report: &Report) -> Markup {
     html! {
-        div.scroll tabindex="0" { table {
-            caption { "The servers" }
-            thead { tr {
-                th scope="col" { "server" } th.number scope="col" { "memory" }
-                th.number scope="col" { "gets per second" } th.number scope="col" { "miss" }
-                th scope="col" { "what to do" }
-            } }
-            tbody { @for (number, server) in report.servers.iter().enumerate() { tr {
-                th scope="row" { a href=(format!("#server-{number}")) { (server.server) } }
-                td.number { (memory(server.memory_limit_bytes)) }
-                td.number { (rate(server.gets_per_second)) }
-                td.number { (percent(server.miss_ratio)) }
-                td { @for sentence in headline(server) { div { (code(&sentence)) } } }
-            } } }
-        } }
+        h2 { "The servers" }
+        ul.servers { @for (number, server) in report.servers.iter().enumerate() { li {
+            a href=(format!("#server-{number}")) { (server.server) }
+            span.quiet {
+                " " (memory(server.memory_limit_bytes)) ", " (rate(server.gets_per_second)) " gets per second, "
+                (percent(server.miss_ratio)) " miss"
+            }
+            @for sentence in headline(server) { div { (code(&sentence)) } }
+        } } }
     }
 }
 
@@ -228,6 +222,10 @@ fn of_fleet(fleet: &Fleet) -> Markup {
                         td.number { (server.memory_bytes_then >> 20) }
                     } } }
                 } }
+                p.quiet {
+                    "Change it with " code { "-m" } " at the next start, or with the command " code { "cache_memlimit" }
+                    " while the server runs."
+                }
             } @else {
                 div.todo.none { p { "Their memory is spread well: no other spread saves misses." } }
             }

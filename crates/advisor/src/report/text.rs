@@ -175,5 +175,6 @@ fn of_fleet(fleet: &Fleet) -> String {
         ]
     });
     let columns = [Column::left(0), Column::right(0), Column::right(0)];
-    text + &table(&columns, std::iter::once(head).chain(rows))
+    text.push_str(&table(&columns, std::iter::once(head).chain(rows)));
+    text + "\nchange it with -m at the next start, or with the command cache_memlimit while the server runs\n"
 }

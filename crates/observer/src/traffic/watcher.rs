@@ -115,10 +115,9 @@ impl Watcher {
         let mut next = Next::Continue;
         let (mut last_nanos, mut read_nanos) = (self.clock.nanos(), self.clock.nanos());
         while next == Next::Continue {
-            let is_idle = match watch.lines.receive() {
-                Ok(0) => return Err(ClientError::Closed.into()),
-                Ok(_) => false,
-                Err(ClientError::ReadTimeout) => true,
+            let (is_idle, is_closed) = match watch.lines.receive() {
+                Ok(count) => (false, count == 0),
+                Err(ClientError::ReadTimeout) => (true, false),
                 Err(error) => return Err(error.into()),
             };
             let mut state = lock(&self.shared);
@@ -134,6 +133,9 @@ impl Watcher {
             state.cost.lines += lines;
             state.cost.watched += watched;
             state.cost.server = meter.budget.cost();
+            if is_closed {
+                return Err(ClientError::Closed.into());
+            }
             let is_full = watch.window.keys() >= self.options.keys_max;
             drop(state);
             let is_due = now_nanos - read_nanos >= PERIOD.as_nanos() as u64;
