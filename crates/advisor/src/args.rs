@@ -17,7 +17,8 @@ use std::time::Duration;
 /// per request. On average over an hour, this is at most --cost-share-max of the processor time of the server; if it
 /// would be more, the command watches only a part of the time.
 ///
-/// SIGINT (Ctrl-C) ends the observation early. docs/advise.md describes the report. The exit code is 1 if one of the servers could not be observed.
+/// SIGINT (Ctrl-C) ends the observation early. The exit code is 1 if one of the servers could not be observed.
+/// docs/advise.md describes the report.
 #[derive(Debug, Parser)]
 #[command(
     name = "slabwise advise",
