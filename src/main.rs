@@ -2,7 +2,7 @@
 //! option or is missing.
 //!
 //! - Crates of the subcommands: [server](slabwise_server), [replay](slabwise_replay), [lab](slabwise_lab),
-//!   [advisor](slabwise_advisor), which recommends chunk sizes, and [top](slabwise_top), a terminal view of servers, and
+//!   [advisor](slabwise_advisor), which reports what a server would gain from its memory, [top](slabwise_top), a terminal view of servers, and
 //!   [steer](slabwise_steer), which moves the pages of a running memcached.
 //! - Crates of the cache: [engine](../slabwise_engine/index.html), [policies](../slabwise_policy/index.html),
 //!   [profiler](../slabwise_profile/index.html), [tuner](../slabwise_tuner/index.html).
@@ -26,6 +26,9 @@ slabwise classes --from-server HOST:PORT | --from-histogram FILE
 slabwise replay [options]    send a workload to a server and measure its replies (replay --help)
 slabwise top HOST[:PORT]...  show servers in the terminal: requests, hit ratios, memory and
                              classes of slabwise and memcached (top --help)
+slabwise advise --server HOST[:PORT]...
+                             watch memcached or slabwise servers, and report what they
+                             would gain from their memory, and how (advise --help)
 slabwise steer --server HOST[:PORT]
                              move the pages of a running memcached to the classes where
                              they save most misses (steer --help)
@@ -43,8 +46,8 @@ fn main() -> ExitCode {
     match command.as_str() {
         "classes" => {
             let args: Vec<OsString> = args.skip(1).collect();
-            match args.iter().any(|argument| slabwise_advisor::is_ours(argument)) {
-                true => slabwise_advisor::main(args),
+            match args.iter().any(|argument| slabwise_advisor::chunk_sizes::is_ours(argument)) {
+                true => slabwise_advisor::chunk_sizes::main(args),
                 false => slabwise_server::print_classes(args),
             }
         }
@@ -52,16 +55,14 @@ fn main() -> ExitCode {
         "top" => slabwise_top::main(args.skip(1).collect()),
         "steer" => slabwise_steer::main(args.skip(1).collect()),
         "lab" | "demo" => slabwise_lab::main(&command, args.skip(1).collect()),
-        "advise" => {
-            usage_error("unknown command 'advise': use `slabwise classes --from-server HOST:PORT`")
-        }
+        "advise" => slabwise_advisor::main(args.skip(1).collect()),
         "probe" => slabwise_server::probe::main(args.skip(1)),
         "help" => {
             print!("{COMMANDS}");
             ExitCode::SUCCESS
         }
         unknown => usage_error(&format!(
-            "unknown command '{unknown}': expected classes, replay, top, steer, lab, probe or demo (see --help)"
+            "unknown command '{unknown}': expected classes, replay, top, advise, steer, lab, probe or demo (see --help)"
         )),
     }
 }

@@ -5,6 +5,7 @@
 //! another command, which must accept memcached's flags. `TEST_SERVER=memcached` checks the expectations of the tests:
 //! they describe memcached's behaviour, except where a test says otherwise.
 
+mod advise;
 mod binary;
 mod classes;
 mod confine;

@@ -14,7 +14,7 @@ fn an_error_is_one_line_that_names_the_cause() {
         (&["--from-histogram", "/dev/zero"], "/dev/zero, line 1: the line has more than"),
         (&["--from-histogram", "f", "--classes", "0"], "give 1 to 63"),
         (&["--from-histogram", "f", "--classes", "64"], "give 1 to 63"),
-        (&["--from-server", "localhost"], "give HOST:PORT or unix:PATH"),
+        (&["--from-server", "localhost:x"], "give HOST, HOST:PORT"),
         (&["--json"], "give --from-server or --from-histogram"),
         (&["--from-server", &address], "has no items: fill it"),
     ];

@@ -69,6 +69,30 @@ fn a_client_authenticates_before_its_first_command() {
 }
 
 #[test]
+fn a_command_connects_with_the_options_for_tls_and_credentials() {
+    let folder = tempfile::tempdir().expect("a folder can be created");
+    let passwords = folder.path().join("passwords");
+    std::fs::write(&passwords, "cache:secret\n").expect("the file can be written");
+    let passwords = passwords.to_str().expect("the path is UTF-8");
+    let fixture = Fixture::start(&["-Y", passwords]);
+    let (address, ca) = (fixture.address.to_string(), fixture.files.path("ca.pem"));
+    let ca = ca.to_str().expect("the path is UTF-8");
+    let top = |options: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_slabwise"));
+        command.args(["top", "--once", "--interval", "0.1", &address]).args(options);
+        let output = command.output().expect("the command starts");
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let tls = ["--tls", "--tls-ca", ca, "--tls-server-name", SERVER_NAME];
+    let (is_read, text) = top(&[&tls[..], &["--auth-file", passwords]].concat());
+    assert!(is_read, "{text}");
+    for options in [&tls[..], &["--tls", "--auth-file", passwords], &["--auth-file", passwords]] {
+        let (is_read, text) = top(options);
+        assert!(!is_read, "{options:?}: {text}");
+    }
+}
+
+#[test]
 fn a_handshake_that_the_server_never_answers_ends_with_a_timeout() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = ServerAddress::Tcp(silent.local_addr().expect("the port is known").to_string());

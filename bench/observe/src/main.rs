@@ -8,12 +8,19 @@
 
 use clap::Parser;
 use serde::Serialize;
-use slabwise_client::ServerAddress;
+use slabwise_client::{Connector, ServerAddress, Timeouts};
 use slabwise_observer::traffic::{Options, Traffic};
 use slabwise_text::command;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
+
+/// The timeouts of the connections to the server.
+const TIMEOUTS: Timeouts = Timeouts {
+    connect: Duration::from_secs(2),
+    read: Duration::from_secs(2),
+    reply: Duration::from_secs(5),
+};
 
 /// Print the miss-ratio curves of a server's classes for each line of the input.
 #[derive(Debug, Parser)]
@@ -74,7 +81,8 @@ fn observe(args: &Args) -> Result<(), String> {
         keys_max: args.keys_max,
         ..Options::default()
     };
-    let traffic = Traffic::start(&args.server, options).map_err(|error| error.to_string())?;
+    let connector = Connector::new(args.server.clone(), TIMEOUTS);
+    let traffic = Traffic::start(&connector, options).map_err(|error| error.to_string())?;
     for line in io::stdin().lines() {
         line.map_err(|error| format!("cannot read stdin: {error}"))?;
         if let Some(error) = traffic.error() {

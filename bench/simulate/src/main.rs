@@ -3,7 +3,7 @@
 //! ```text
 //! workload (the requests that `slabwise replay` sends) --> footprint: the bytes of all items of the workload
 //!                                                      |-> lru --> windows: misses and stored bytes
-//!                                                      |-> a simulation of the lab --> miss-ratio
+//!                                                      |-> another simulation -------> miss-ratio
 //!                                                      \-> classes --> class-misses: misses of memcached's classes
 //! ```
 //!
@@ -19,9 +19,9 @@ use clap::{Parser, Subcommand};
 use classes::{Class, ClassMisses, Classes};
 use lru::{Access, Lru};
 use serde::Serialize;
-use slabwise_lab::simulation::{self, Catalog};
 use slabwise_replay::KEY_SIZE_BYTES;
 use slabwise_replay::workload::{self, Op, Request, Workload};
+use slabwise_simulation::Catalog;
 use slabwise_text::command;
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -61,7 +61,7 @@ enum Task {
         #[command(flatten)]
         input: Input,
         /// Rule of eviction
-        #[arg(long, value_name = "NAME", value_parser = simulation::NAMES)]
+        #[arg(long, value_name = "NAME", value_parser = slabwise_simulation::NAMES)]
         simulation: String,
         /// Maximum sum of the sizes of all items in bytes
         #[arg(long, value_name = "N")]
@@ -201,7 +201,7 @@ fn windows(
     Ok(windows)
 }
 
-/// Replays the workload on a simulated cache of the lab. Returns the miss ratio.
+/// Replays the workload on a simulated cache. Returns the miss ratio.
 fn miss_ratio(input: &Input, name: &str, capacity_bytes: u64) -> Result<MissRatio, String> {
     let mut catalog = Catalog::default();
     for request in input.open()?.with_value_len_max(VALUE_LEN_MAX) {
@@ -210,7 +210,7 @@ fn miss_ratio(input: &Input, name: &str, capacity_bytes: u64) -> Result<MissRati
         catalog.add(&request, size_bytes);
     }
     let requests = catalog.references().len() as u64;
-    let miss_ratio = simulation::miss_ratio(name, &catalog, capacity_bytes)
+    let miss_ratio = slabwise_simulation::miss_ratio(name, &catalog, capacity_bytes)
         .ok_or_else(|| format!("no simulation has the name {name}"))?;
     Ok(MissRatio { requests, miss_ratio })
 }
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_simulations_of_the_lab_count_the_same_misses() {
+    fn the_simulations_count_the_same_misses() {
         let input = two_phase(40_000);
         let lru = miss_ratio(&input, "lru", 200_000).expect("the workload has no errors");
         let windows = windows(&input, 200_000, 0, 40_000).expect("the workload has no errors");

@@ -4,11 +4,14 @@ use crate::error::ClientError;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{Ipv6Addr, TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::str::FromStr;
 use std::time::Duration;
+
+/// The port of a server whose address names none: memcached's default port.
+pub const DEFAULT_PORT: u16 = 11211;
 
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +37,36 @@ impl FromStr for ServerAddress {
 }
 
 impl ServerAddress {
+    /// Parses an address that an operator types: `HOST`, `HOST:PORT`, an IPv6 address with or without brackets, or the
+    /// path of a Unix socket, with or without `unix:`. Without a port, the address has memcached's default port.
+    pub fn parse_short(text: &str) -> Result<ServerAddress, String> {
+        let tcp = |host: &str| ServerAddress::Tcp(format!("{host}:{DEFAULT_PORT}"));
+        let invalid =
+            || "give HOST, HOST:PORT, [IPV6]:PORT or the path of a Unix socket".to_owned();
+        if text.starts_with("unix:") {
+            return text.parse();
+        }
+        if text.contains('/') {
+            return Ok(ServerAddress::Unix(text.to_owned()));
+        }
+        if text.parse::<Ipv6Addr>().is_ok() {
+            return Ok(tcp(&format!("[{text}]")));
+        }
+        if let Some((host, port)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            host.parse::<Ipv6Addr>().map_err(|_| invalid())?;
+            return match port {
+                "" => Ok(tcp(text)),
+                _ if port.starts_with(':') => text.parse().map_err(|_| invalid()),
+                _ => Err(invalid()),
+            };
+        }
+        match text.matches(':').count() {
+            0 if !text.is_empty() => Ok(tcp(text)),
+            1 => text.parse().map_err(|_| invalid()),
+            _ => Err(invalid()),
+        }
+    }
+
     /// Returns the host without its port and without the brackets of an IPv6 address; `localhost` for a Unix socket.
     pub(crate) fn host(&self) -> &str {
         match self {
@@ -125,6 +158,43 @@ mod tests {
             (0..4).map(|_| address.connect(Some(Duration::from_secs(60)))).collect();
         assert!(attempts[0].is_ok());
         assert!(matches!(attempts[3], Err(ClientError::ConnectTimeout)));
+    }
+
+    #[test]
+    fn a_short_address_without_a_port_has_the_default_port() {
+        let cases = [
+            ("localhost", "localhost:11211"),
+            ("localhost:1", "localhost:1"),
+            ("10.0.0.1", "10.0.0.1:11211"),
+            ("::1", "[::1]:11211"),
+            ("[::1]", "[::1]:11211"),
+            ("[::1]:2", "[::1]:2"),
+        ];
+        for (text, address) in cases {
+            let found = ServerAddress::parse_short(text);
+            assert_eq!(found, Ok(ServerAddress::Tcp(address.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_short_address_may_be_the_path_of_a_unix_socket() {
+        let cases = [
+            ("/run/m.sock", "/run/m.sock"),
+            ("unix:/run/m.sock", "/run/m.sock"),
+            ("./m:1", "./m:1"),
+        ];
+        for (text, path) in cases {
+            let found = ServerAddress::parse_short(text);
+            assert_eq!(found, Ok(ServerAddress::Unix(path.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_invalid_short_address_is_refused() {
+        for text in ["", ":1", "localhost:x", "localhost:65536", "a:1:2", "[::1", "[x]:1", "[::1]2"]
+        {
+            assert!(ServerAddress::parse_short(text).is_err(), "{text:?} is not an address");
+        }
     }
 
     #[test]

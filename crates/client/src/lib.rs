@@ -7,7 +7,7 @@
 //!       |                                                             |
 //!       |                                                           Stream: a socket with timeouts, with or without TLS
 //!       |                                                             |
-//!       |                                                           Connector: address, timeouts, TLS, credentials
+//!       |                                                           Connector: address, timeouts, TLS, credentials <-- ConnectArgs
 //!       '--------> ServerAddress: connects a TCP or Unix socket <-----'
 //!
 //!   request   appends requests to a buffer        process   starts a server as a child process on a free port
@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod args;
 mod connection;
 mod connector;
 mod error;
@@ -35,7 +36,8 @@ mod stream;
 pub mod supervisor;
 mod tls;
 
-pub use address::ServerAddress;
+pub use address::{DEFAULT_PORT, ServerAddress};
+pub use args::{ConnectArgs, Security};
 pub use connection::{Connection, LINE_LEN_MAX, is_refusal};
 pub use connector::{Connector, Credentials};
 pub use error::{ClientError, ROWS_MAX};

@@ -9,14 +9,12 @@
 //! | `experiment` | the types of experiments |
 //! | `trial` | a run of a workload on an engine |
 //! | `vtime` | an engine and its mover in virtual time |
-//! | `simulation` | simulated caches with a limit in bytes, without classes and pages |
 //! | `footprint` | miss-ratio curves from reuse times |
 //! | `wire` | real servers |
 //! | `result` | the parsed file of an experiment, and the rows and series of a run |
 //! | `report` | the HTML page of a run |
 //!
-//! The program calls [`main`] for the commands `lab` and `demo`. A server does not use the lab. The benchmarks use
-//! `simulation`.
+//! The program calls [`main`] for the commands `lab` and `demo`. A server does not use the lab.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -30,7 +28,6 @@ mod planned_run;
 mod registry;
 mod report;
 mod result;
-pub mod simulation;
 mod trial;
 mod vtime;
 mod wire;

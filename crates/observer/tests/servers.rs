@@ -1,6 +1,6 @@
 //! Checks that a server that is gone, silent or no memcached ends the observation with one error.
 
-use slabwise_client::{ServerAddress, Timeouts};
+use slabwise_client::{Connector, ServerAddress, Timeouts};
 use slabwise_observer::traffic::{Options, Traffic, TrafficError};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,8 +15,8 @@ const TIMEOUT: Duration = Duration::from_millis(300);
 /// Observes a server, and returns the error that ends the observation.
 fn error_of(address: &ServerAddress) -> TrafficError {
     let timeouts = Timeouts { connect: TIMEOUT, read: TIMEOUT, reply: 10 * TIMEOUT };
-    let options = Options { timeouts, ..Options::default() };
-    let traffic = Traffic::start(address, options).expect("a thread starts");
+    let connector = Connector::new(address.clone(), timeouts);
+    let traffic = Traffic::start(&connector, Options::default()).expect("a thread starts");
     loop {
         if let Some(error) = traffic.error() {
             assert!(traffic.error().is_none(), "there is one error");

@@ -67,6 +67,15 @@ impl CensoredDistances {
         self.censored.set_grain(grain);
     }
 
+    /// Adds the references of another part of the stream.
+    pub fn add(&mut self, other: &CensoredDistances) {
+        self.exact.add(&other.exact);
+        self.censored.add(&other.censored);
+        // The steps of both histograms have the same edges.
+        self.exact.set_grain(self.censored.grain());
+        self.censored.set_grain(self.exact.grain());
+    }
+
     /// Multiplies all weights by this factor.
     pub fn scale(&mut self, factor: f64) {
         self.exact.scale(factor);
@@ -210,6 +219,21 @@ mod tests {
             let off = found.mrc.misses(chunks) - expected.misses(chunks);
             assert!(off.abs() < 1e-6, "{chunks} chunks: the curve is off by {off} misses");
         }
+    }
+
+    #[test]
+    fn the_sum_of_parts_has_the_curve_of_all() {
+        let mut random = Random::new(3);
+        let keys: Vec<u64> = (0..40_000).map(|_| zipf(&mut random, 3_000)).collect();
+        let whole = in_windows(&keys, 4_000, 1);
+        let mut sum = CensoredDistances::default();
+        keys.chunks(8_000).for_each(|part| sum.add(&in_windows(part, 4_000, 1)));
+        assert_eq!(sum.curve(), whole.curve());
+        let mut coarse = CensoredDistances::default();
+        coarse.set_grain(64);
+        sum.add(&coarse);
+        let off = sum.curve().mrc.miss_ratio(640) - whole.curve().mrc.miss_ratio(640);
+        assert!(off.abs() < 0.05, "a coarser grain changes the curve by {off}");
     }
 
     #[test]

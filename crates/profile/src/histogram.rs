@@ -51,6 +51,18 @@ impl Histogram {
         fine.steps().for_each(|(from, _, weight)| self.record(Some(from), weight));
     }
 
+    /// Returns the grain.
+    pub fn grain(&self) -> u64 {
+        1 << self.grain_log2
+    }
+
+    /// Adds the weights of another histogram. The grain is then at least that of both.
+    pub fn add(&mut self, other: &Histogram) {
+        self.set_grain(1 << other.grain_log2);
+        other.steps().for_each(|(from, _, weight)| self.record(Some(from), weight));
+        self.infinite += other.infinite;
+    }
+
     /// Multiplies all weights by this factor.
     pub fn scale(&mut self, factor: f64) {
         self.octaves.iter_mut().flatten().for_each(|weight| *weight *= factor);

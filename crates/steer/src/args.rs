@@ -1,7 +1,7 @@
 //! The arguments of `slabwise steer`.
 
 use clap::Parser;
-use slabwise_client::ServerAddress;
+use slabwise_client::{ConnectArgs, Connector, ServerAddress, Timeouts};
 use slabwise_policy::PagePolicy;
 use slabwise_text::command;
 use std::path::PathBuf;
@@ -34,8 +34,8 @@ const STEER_DEFAULTS: [(&str, &str); 1] =
         slabwise steer --server localhost:11211 --restore"
 )]
 pub struct Args {
-    /// Server: HOST, HOST:PORT or unix:PATH; the default port is 11211
-    #[arg(long, value_name = "ADDRESS", value_parser = parse_server)]
+    /// Server: HOST, HOST:PORT, [IPV6]:PORT or the path of a Unix socket; the default port is 11211
+    #[arg(long, value_name = "ADDRESS", value_parser = ServerAddress::parse_short)]
     pub server: ServerAddress,
     /// Page policy, with options as in -o page_policy=: lama, marginal, tail_age, and others that need no shadow hits.
     /// Here, lama has the defaults curve=distance:period_gets=25000:gain_min=0.0005
@@ -74,15 +74,19 @@ pub struct Args {
     /// Longest time until a reply is complete
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_interval)]
     pub reply_timeout: Duration,
+    #[command(flatten)]
+    pub connect: ConnectArgs,
 }
 
-/// Parses the address of the server.
-fn parse_server(text: &str) -> Result<ServerAddress, String> {
-    const DEFAULT_PORT: u16 = 11211;
-    let has_port = text.starts_with("unix:") || text.contains(':') && !text.ends_with(']');
-    match has_port || text.is_empty() {
-        true => text.parse(),
-        false => format!("{text}:{DEFAULT_PORT}").parse(),
+impl Args {
+    /// Returns the connector to the server. The error names a file that cannot be used.
+    pub fn connector(&self) -> Result<Connector, String> {
+        let timeouts = Timeouts {
+            connect: self.connect_timeout,
+            read: self.read_timeout,
+            reply: self.reply_timeout,
+        };
+        Ok(self.connect.load()?.connector(self.server.clone(), timeouts))
     }
 }
 
@@ -130,20 +134,6 @@ mod tests {
     }
 
     #[test]
-    fn the_default_port_is_that_of_memcached() {
-        for (text, expected) in [
-            ("localhost", "localhost:11211"),
-            ("localhost:1", "localhost:1"),
-            ("[::1]", "[::1]:11211"),
-            ("[::1]:2", "[::1]:2"),
-            ("unix:/run/m", "unix:/run/m"),
-        ] {
-            let args = parse(&["--server", text]).expect(text);
-            assert_eq!(args.server.to_string(), expected);
-        }
-    }
-
-    #[test]
     fn given_options_of_a_policy_replace_its_defaults() {
         let value = |text: &str, option: &str| {
             parse(&["--server", "a", "--policy", text]).expect(text).policy.value(option)
@@ -160,7 +150,7 @@ mod tests {
     fn an_error_names_the_limits_and_the_remedy() {
         let cases: [(&[&str], &str); 7] = [
             (&[], "--server"),
-            (&["--server", ""], "give HOST:PORT"),
+            (&["--server", ""], "give HOST, HOST:PORT"),
             (&["--server", "a", "--policy", "clever"], "unknown page policy"),
             (&["--server", "a", "--policy", "cliffhanger"], "choose marginal"),
             (&["--server", "a", "--interval", "0"], "give 0.01 to 3600 seconds"),

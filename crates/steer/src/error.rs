@@ -14,6 +14,9 @@ pub enum SteerError {
     /// A statistic is missing or wrong. The steerer connects again.
     #[error("{0}")]
     Observer(#[from] ObserverError),
+    /// A certificate or the file with the credentials cannot be used.
+    #[error("{0}")]
+    Security(String),
     /// The server refuses page moves.
     #[error("the server moves no pages: slab_reassign is off; start it with -o slab_reassign")]
     NoReassign,

@@ -76,6 +76,7 @@ fn restore(args: &Args) -> Result<(), SteerError> {
         println!("the automover needs no restoration: the state file has no former mode");
         return Ok(());
     }
-    println!("{}", run::give_back(args, &mut keeper)?);
+    let connector = args.connector().map_err(SteerError::Security)?;
+    println!("{}", run::give_back(&connector, &mut keeper)?);
     Ok(())
 }

@@ -24,7 +24,7 @@ use crate::split::{Order, Split};
 use crate::steerer::{Decision, Event, Limits, Purpose, Round, Steerer};
 use crate::waiting::Waiting;
 use slabwise_base::ClassId;
-use slabwise_client::{Connection, ServerAddress, Timeouts};
+use slabwise_client::{Connection, Connector};
 use slabwise_observer::counters::Counters;
 use slabwise_observer::settings::Settings;
 use std::path::PathBuf;
@@ -63,6 +63,7 @@ enum Moved {
 /// The driver of one server.
 pub struct Driver<'a> {
     args: &'a Args,
+    connector: Connector,
     journal: Journal,
     keeper: Keeper,
     steerer: Steerer,
@@ -85,16 +86,6 @@ pub fn keeper(args: &Args) -> Result<Keeper, SteerError> {
     Keeper::new(args.server.to_string(), StateFile::lock(&state_path(args)?)?)
 }
 
-/// Connects to the server.
-pub fn connect(server: &ServerAddress, args: &Args) -> Result<Connection, SteerError> {
-    let timeouts = Timeouts {
-        connect: args.connect_timeout,
-        read: args.read_timeout,
-        reply: args.reply_timeout,
-    };
-    Ok(Connection::open(server, timeouts)?)
-}
-
 impl<'a> Driver<'a> {
     /// Opens the log and the state file, and starts to answer requests for metrics.
     pub fn new(args: &'a Args) -> Result<Driver<'a>, SteerError> {
@@ -110,6 +101,7 @@ impl<'a> Driver<'a> {
         let steerer = Steerer::new(args.policy.clone(), Box::<ColdHits>::default(), limits);
         Ok(Driver {
             args,
+            connector: args.connector().map_err(SteerError::Security)?,
             journal,
             keeper,
             steerer,
@@ -152,7 +144,7 @@ impl<'a> Driver<'a> {
 
     /// Steers over one connection. `worked` becomes true after the first reading.
     fn session(&mut self, worked: &mut bool) -> Result<End, SteerError> {
-        let mut connection = connect(&self.args.server, self.args)?;
+        let mut connection = self.connector.open()?;
         let mut settings = Settings::read(&mut connection)?;
         if !settings.can_reassign {
             return Err(SteerError::NoReassign);
@@ -414,7 +406,7 @@ impl<'a> Driver<'a> {
         if self.args.dry_run || !self.keeper.has_changed_mode() {
             return Ok(());
         }
-        let text = give_back(self.args, &mut self.keeper);
+        let text = give_back(&self.connector, &mut self.keeper);
         let text = text.map_err(|error| SteerError::NotRestored { reason: error.to_string() })?;
         self.journal.line(text);
         Ok(())
@@ -422,8 +414,8 @@ impl<'a> Driver<'a> {
 }
 
 /// Restores the former mode of the automover over a new connection. Returns what was done, for the log.
-pub fn give_back(args: &Args, keeper: &mut Keeper) -> Result<String, SteerError> {
-    let mut connection = connect(&args.server, args)?;
+pub fn give_back(connector: &Connector, keeper: &mut Keeper) -> Result<String, SteerError> {
+    let mut connection = connector.open()?;
     let settings = Settings::read(&mut connection)?;
     let process = Counters::read_totals(&mut connection)?.process;
     Ok(match keeper.give_back(&mut connection, &settings, process)? {

@@ -1,12 +1,13 @@
-//! The arguments of the command, and the addresses of servers.
+//! The arguments of the command.
 
 use clap::Parser;
-use slabwise_client::ServerAddress;
-use std::net::Ipv6Addr;
+use slabwise_client::{ConnectArgs, Connector, ServerAddress, Timeouts};
 use std::time::Duration;
 
-/// The port of a server whose address names none: memcached's default port.
-pub const DEFAULT_PORT: u16 = 11211;
+/// The timeout of connecting and of each reply.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// The timeouts of the connections.
+pub const TIMEOUTS: Timeouts = Timeouts { connect: TIMEOUT, read: TIMEOUT, reply: TIMEOUT };
 
 /// Show the requests, hit ratios, memory and classes of servers in the terminal.
 ///
@@ -18,7 +19,7 @@ pub const DEFAULT_PORT: u16 = 11211;
 #[command(name = "slabwise top")]
 pub struct Args {
     /// Servers: HOST, HOST:PORT, [IPV6]:PORT or the path of a Unix socket; the default port is 11211
-    #[arg(value_name = "HOST[:PORT]", required = true, value_parser = server)]
+    #[arg(value_name = "HOST[:PORT]", required = true, value_parser = ServerAddress::parse_short)]
     pub servers: Vec<ServerAddress>,
     /// Time between two samples, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
@@ -29,33 +30,16 @@ pub struct Args {
     /// Print one JSON document instead of tables; needs --once
     #[arg(long, requires = "once")]
     pub json: bool,
+    #[command(flatten)]
+    pub connect: ConnectArgs,
 }
 
-/// Parses the address of a server.
-pub fn server(text: &str) -> Result<ServerAddress, String> {
-    let tcp = |host: &str| ServerAddress::Tcp(format!("{host}:{DEFAULT_PORT}"));
-    let invalid = || "give HOST, HOST:PORT, [IPV6]:PORT or the path of a Unix socket".to_owned();
-    if text.starts_with("unix:") {
-        return text.parse();
-    }
-    if text.contains('/') {
-        return Ok(ServerAddress::Unix(text.to_owned()));
-    }
-    if text.parse::<Ipv6Addr>().is_ok() {
-        return Ok(tcp(&format!("[{text}]")));
-    }
-    if let Some((host, port)) = text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        host.parse::<Ipv6Addr>().map_err(|_| invalid())?;
-        return match port {
-            "" => Ok(tcp(text)),
-            _ if port.starts_with(':') => text.parse().map_err(|_| invalid()),
-            _ => Err(invalid()),
-        };
-    }
-    match text.matches(':').count() {
-        0 if !text.is_empty() => Ok(tcp(text)),
-        1 => text.parse().map_err(|_| invalid()),
-        _ => Err(invalid()),
+impl Args {
+    /// Returns a connector to each server. The error names a file that cannot be used.
+    pub fn connectors(&self) -> Result<Vec<Connector>, String> {
+        let security = self.connect.load()?;
+        let connector = |server: &ServerAddress| security.connector(server.clone(), TIMEOUTS);
+        Ok(self.servers.iter().map(connector).collect())
     }
 }
 
@@ -71,41 +55,9 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Args, server};
+    use super::Args;
     use clap::Parser;
-    use slabwise_client::ServerAddress;
     use std::time::Duration;
-
-    #[test]
-    fn an_address_without_a_port_has_the_default_port() {
-        let cases = [
-            ("localhost", "localhost:11211"),
-            ("localhost:1", "localhost:1"),
-            ("10.0.0.1", "10.0.0.1:11211"),
-            ("::1", "[::1]:11211"),
-            ("[::1]", "[::1]:11211"),
-            ("[::1]:2", "[::1]:2"),
-        ];
-        for (text, address) in cases {
-            assert_eq!(server(text), Ok(ServerAddress::Tcp(address.to_owned())), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_path_is_the_address_of_a_unix_socket() {
-        for text in ["/run/m.sock", "unix:/run/m.sock"] {
-            assert_eq!(server(text), Ok(ServerAddress::Unix("/run/m.sock".to_owned())), "{text}");
-        }
-        assert_eq!(server("./m:1"), Ok(ServerAddress::Unix("./m:1".to_owned())));
-    }
-
-    #[test]
-    fn an_invalid_address_is_refused() {
-        for text in ["", ":1", "localhost:x", "localhost:65536", "a:1:2", "[::1", "[x]:1", "[::1]2"]
-        {
-            assert!(server(text).is_err(), "{text:?} is not an address");
-        }
-    }
 
     #[test]
     fn json_needs_once_and_the_interval_has_limits() {

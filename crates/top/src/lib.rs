@@ -32,6 +32,7 @@ mod state;
 mod view;
 
 use args::Args;
+use slabwise_client::Connector;
 use slabwise_text::command;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -48,20 +49,24 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
         Ok(args) => args,
         Err(code) => return code,
     };
+    let connectors = match args.connectors() {
+        Ok(connectors) => connectors,
+        Err(reason) => return command::finish(COMMAND, Err(reason)),
+    };
     if args.once {
-        return print_once(&args);
+        return print_once(&args, &connectors);
     }
     if !std::io::stdout().is_terminal() {
         let reason = "stdout is not a terminal; use --once to print two samples";
         return command::finish(COMMAND, Err(reason));
     }
-    let shown = screen::run(&args);
+    let shown = screen::run(&args, &connectors);
     command::finish(COMMAND, shown.map_err(|error| format!("cannot use the terminal: {error}")))
 }
 
 /// Prints two samples of each server. The exit code is 1 if a server could not be read.
-fn print_once(args: &Args) -> ExitCode {
-    let printed = once::run(args).and_then(|output| {
+fn print_once(args: &Args, servers: &[Connector]) -> ExitCode {
+    let printed = once::run(args, servers).and_then(|output| {
         let written = std::io::stdout().write_all(output.text.as_bytes());
         written.map_err(|error| format!("cannot print the samples: {error}"))?;
         Ok(output.all_read)

@@ -5,6 +5,7 @@ use crate::columns::{CLASS_COLUMNS, Column, SERVER_COLUMNS};
 use crate::json;
 use crate::poll::read_twice;
 use crate::server::{Server, ServerState};
+use slabwise_client::Connector;
 use slabwise_text::table;
 
 /// What the command prints.
@@ -17,8 +18,8 @@ pub struct Output {
 }
 
 /// Reads two samples of each server, and returns what the command prints.
-pub fn run(args: &Args) -> Result<Output, String> {
-    let results = read_twice(&args.servers, args.interval);
+pub fn run(args: &Args, servers: &[Connector]) -> Result<Output, String> {
+    let results = read_twice(servers, args.interval);
     let servers = args.servers.iter().zip(results).enumerate();
     let servers: Vec<Server> = servers
         .map(|(position, (address, result))| {

@@ -2,16 +2,12 @@
 
 use crate::sample::{Plan, Profile, Sample, Totals, classes, printable};
 use slabwise_base::Clock;
-use slabwise_client::{ClientError, Connection, Rows, ServerAddress, Timeouts};
+use slabwise_client::{ClientError, Connection, Connector, Rows};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
-
-/// The timeouts of connecting and of each reply.
-const TIMEOUT: Duration = Duration::from_secs(2);
-const TIMEOUTS: Timeouts = Timeouts { connect: TIMEOUT, read: TIMEOUT, reply: TIMEOUT };
 
 /// The result of one attempt to read a server.
 #[derive(Debug)]
@@ -32,7 +28,7 @@ pub struct Pollers {
 
 impl Pollers {
     /// Starts a thread for each server. The thread reads a sample at once, and then one after each interval.
-    pub fn start(servers: &[ServerAddress], interval: Duration) -> io::Result<Pollers> {
+    pub fn start(servers: &[Connector], interval: Duration) -> io::Result<Pollers> {
         let (sender, updates) = channel();
         let clock = Arc::new(Clock::real());
         let mut stops = Vec::new();
@@ -77,12 +73,9 @@ fn poll(
 
 /// Reads two samples of each server, `interval` apart. Returns the two samples of each server, in the order of the
 /// servers, or the reason why a sample could not be read.
-pub fn read_twice(
-    servers: &[ServerAddress],
-    interval: Duration,
-) -> Vec<Result<[Sample; 2], String>> {
+pub fn read_twice(servers: &[Connector], interval: Duration) -> Vec<Result<[Sample; 2], String>> {
     let clock = Arc::new(Clock::real());
-    let read = |server: &ServerAddress| {
+    let read = |server: &Connector| {
         let mut reader = Reader::new(server.clone(), Arc::clone(&clock));
         let first = reader.read()?;
         #[expect(clippy::disallowed_methods, reason = "this thread only reads one server")]
@@ -102,7 +95,7 @@ pub fn read_twice(
 /// Reads samples of one server, and keeps the connection open between them.
 #[derive(Debug)]
 struct Reader {
-    server: ServerAddress,
+    server: Connector,
     clock: Arc<Clock>,
     session: Option<Session>,
 }
@@ -117,7 +110,7 @@ struct Session {
 }
 
 impl Reader {
-    fn new(server: ServerAddress, clock: Arc<Clock>) -> Reader {
+    fn new(server: Connector, clock: Arc<Clock>) -> Reader {
         Reader { server, clock, session: None }
     }
 
@@ -138,7 +131,10 @@ impl Reader {
     fn try_read(&mut self) -> Result<Sample, Failure> {
         let mut session = match self.session.take() {
             Some(session) => session,
-            None => Session::open(&self.server)?,
+            None => {
+                let connection = self.server.open()?;
+                Session { connection, has_profile: true, has_plan: true }
+            }
         };
         let sample = session.read(&self.clock)?;
         self.session = Some(session);
@@ -147,11 +143,6 @@ impl Reader {
 }
 
 impl Session {
-    fn open(server: &ServerAddress) -> Result<Session, ClientError> {
-        let connection = Connection::open(server, TIMEOUTS)?;
-        Ok(Session { connection, has_profile: true, has_plan: true })
-    }
-
     fn read(&mut self, clock: &Clock) -> Result<Sample, Failure> {
         let totals = self.connection.ask_rows("stats")?;
         let nanos = clock.nanos();
@@ -206,8 +197,9 @@ impl From<ClientError> for Failure {
 #[cfg(test)]
 mod tests {
     use super::{Pollers, Reader, Update};
+    use crate::args::TIMEOUTS;
     use slabwise_base::Clock;
-    use slabwise_client::ServerAddress;
+    use slabwise_client::{Connector, ServerAddress};
     use std::io::{BufRead, BufReader, Write};
     use std::net::{TcpListener, TcpStream};
     use std::sync::Arc;
@@ -217,7 +209,7 @@ mod tests {
 
     /// Starts a server that has no slabwise commands. It closes each connection after this number of commands. Returns
     /// its address, and a channel with the commands that it receives.
-    fn memcached(commands_per_connection: usize) -> (ServerAddress, Receiver<String>) {
+    fn memcached(commands_per_connection: usize) -> (Connector, Receiver<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let address = listener.local_addr().expect("a listener has an address").to_string();
         let (sender, commands) = channel();
@@ -232,7 +224,7 @@ mod tests {
                 }
             }
         });
-        (ServerAddress::Tcp(address), commands)
+        (Connector::new(ServerAddress::Tcp(address), TIMEOUTS), commands)
     }
 
     fn answer(mut stream: &TcpStream, command: &str) {
@@ -257,7 +249,7 @@ mod tests {
         stream.write_all(reply.as_bytes()).expect("the reader receives the reply");
     }
 
-    fn reader(server: ServerAddress) -> Reader {
+    fn reader(server: Connector) -> Reader {
         Reader::new(server, Arc::new(Clock::real()))
     }
 
@@ -291,7 +283,8 @@ mod tests {
         let closed = TcpListener::bind("127.0.0.1:0")
             .and_then(|listener| listener.local_addr())
             .expect("a port is free");
-        let servers = [server, ServerAddress::Tcp(closed.to_string())];
+        let closed = ServerAddress::Tcp(closed.to_string());
+        let servers = [server, Connector::new(closed, TIMEOUTS)];
         let pollers = Pollers::start(&servers, Duration::from_millis(10)).expect("threads start");
         let updates: Vec<Update> = pollers.updates.iter().take(20).collect();
         for update in &updates {

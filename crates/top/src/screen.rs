@@ -8,6 +8,7 @@ use crate::view;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use slabwise_client::Connector;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,13 +18,13 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(100);
 
 /// Shows the servers until the user quits or a signal arrives. Restores the terminal, also after an error or a panic.
-pub fn run(args: &Args) -> io::Result<()> {
+pub fn run(args: &Args, servers: &[Connector]) -> io::Result<()> {
     let stopped = Arc::new(AtomicBool::new(false));
     // SIGHUP ends the process at once: the terminal is gone, and waiting for its events would not end.
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stopped))?;
     }
-    let pollers = Pollers::start(&args.servers, args.interval)?;
+    let pollers = Pollers::start(servers, args.interval)?;
     let state = State::new(args.servers.iter().map(ToString::to_string), args.interval);
     let result = ratatui::try_init().and_then(|terminal| show(terminal, state, &pollers, &stopped));
     ratatui::restore();

@@ -12,13 +12,13 @@
 
 use super::kind::{Experiment, Job};
 use crate::result::{Outcome, format_number, measures};
-use crate::simulation::{MiniatureSimulation, Segmented, Simulation};
 use crate::trial::error::ExperimentError;
 use crate::trial::setup::StreamSetup;
 use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
 use serde::Deserialize;
 use slabwise_base::random::mix;
 use slabwise_profile::{Distances, KeyMap, Mrc, StackDistances};
+use slabwise_simulation::{MiniatureSimulation, Segmented, Simulation};
 
 /// Number of sizes at which curves are compared. The sizes are evenly spaced below the number of keys.
 const SIZES: u64 = 6;

@@ -6,6 +6,9 @@ use slabwise_client::{Connection, Rows};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// The largest number of items of a class. A server that reports more is none; sums of such numbers would overflow.
+const ITEMS_MAX: u64 = 1 << 40;
+
 /// One reading of the counters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counters {
@@ -48,7 +51,7 @@ impl Counters {
             let (Ok(class), Ok(value)) = (class.parse(), row.value.parse()) else { continue };
             match field {
                 "get_hits" => classes.entry(class).or_default().hits = value,
-                "number" => classes.entry(class).or_default().items = value,
+                "number" => classes.entry(class).or_default().items = ITEMS_MAX.min(value),
                 _ => {}
             }
         }

@@ -14,10 +14,15 @@
 //! counters its height. The factors also correct for lines that the server dropped, and for the difference between
 //! memcached's queues and an LRU.
 //!
+//! *Groups.* The hash of a key puts it into one of [`GROUPS`] groups of about equal size. The curves without the keys of one
+//! group differ from those of all keys as much as chance explains, so a caller can compute the error of any quantity with
+//! the delete-a-group jackknife (B. Efron, C. Stein, "The Jackknife Estimate of Variance", Annals of Statistics 9, 1981).
+//!
 //! *Ageing.* At the start of a window, all weights are multiplied by a factor, so the curves follow the traffic.
 //!
 //! Invariant: weights are not negative.
 
+use super::recording::Recording;
 use slabwise_base::size_histogram::SizeHistogram;
 use slabwise_profile::{CensoredDistances, MeasuredCurve, Mrc, Point};
 use std::collections::BTreeMap;
@@ -83,20 +88,39 @@ pub struct Present {
     pub misses: f64,
 }
 
+/// The number of groups of keys.
+pub const GROUPS: usize = 8;
+
 /// The estimates of all classes.
 #[derive(Debug, Default)]
 pub struct Estimates {
-    classes: BTreeMap<u8, ClassEstimate>,
-    unknown_misses: f64,
+    groups: [Group; GROUPS],
     sizes: SizeHistogram,
     grain: u64,
+    /// The accesses, if they are recorded.
+    pub recording: Recording,
 }
 
+/// The estimates from the keys of one group.
 #[derive(Debug, Default)]
+struct Group {
+    classes: BTreeMap<u8, ClassEstimate>,
+    unknown_misses: f64,
+}
+
+#[derive(Clone, Debug, Default)]
 struct ClassEstimate {
     distances: CensoredDistances,
     hits: f64,
     misses: f64,
+}
+
+impl ClassEstimate {
+    fn add(&mut self, other: &ClassEstimate) {
+        self.distances.add(&other.distances);
+        self.hits += other.hits;
+        self.misses += other.misses;
+    }
 }
 
 impl Estimates {
@@ -104,20 +128,24 @@ impl Estimates {
     pub fn start_window(&mut self, sampling_rate: f64, factor: f64) {
         // A sampled distance is precise to about the number of keys that a sampled key represents.
         self.grain = self.grain.max((1.0 / sampling_rate) as u64);
-        for class in self.classes.values_mut() {
-            class.distances.scale(factor);
-            class.distances.set_grain(self.grain);
-            class.hits *= factor;
-            class.misses *= factor;
+        for group in &mut self.groups {
+            group.unknown_misses *= factor;
+            for class in group.classes.values_mut() {
+                class.distances.scale(factor);
+                class.distances.set_grain(self.grain);
+                class.hits *= factor;
+                class.misses *= factor;
+            }
         }
-        self.unknown_misses *= factor;
+        self.recording.start_window(sampling_rate);
     }
 
     /// Records a reference to a key of a class.
-    pub fn record(&mut self, class_number: u8, reference: Reference) {
-        let class = self.classes.entry(class_number).or_insert_with(|| {
+    pub fn record(&mut self, class_number: u8, reference: Reference, key: u64) {
+        let grain = self.grain;
+        let class = self.group(key).classes.entry(class_number).or_insert_with(|| {
             let mut new = ClassEstimate::default();
-            new.distances.set_grain(self.grain);
+            new.distances.set_grain(grain);
             new
         });
         match reference.distance {
@@ -131,9 +159,14 @@ impl Estimates {
         }
     }
 
-    /// Records misses of keys that no store followed, so their classes are unknown.
-    pub fn record_unknown_misses(&mut self, count: f64) {
-        self.unknown_misses += count;
+    /// Records misses of a key that no store followed, so its class is unknown.
+    pub fn record_unknown_misses(&mut self, key: u64, count: f64) {
+        self.group(key).unknown_misses += count;
+    }
+
+    /// Returns the group of a key. The sampling of keys uses the high bits of a product of the hash.
+    fn group(&mut self, key: u64) -> &mut Group {
+        &mut self.groups[(key % GROUPS as u64) as usize]
     }
 
     /// Records the size of the item of a key that is new in the window, in bytes.
@@ -148,23 +181,52 @@ impl Estimates {
 
     /// Returns the number of references that were recorded for each class, older ones with less weight.
     pub fn references(&self) -> impl Iterator<Item = (u8, f64)> {
-        self.classes.iter().map(|(&number, class)| (number, class.hits + class.misses))
+        let mut references: BTreeMap<u8, f64> = BTreeMap::new();
+        for (&number, class) in self.groups.iter().flat_map(|group| &group.classes) {
+            *references.entry(number).or_default() += class.hits + class.misses;
+        }
+        references.into_iter()
     }
 
     /// Returns the misses of keys whose classes are unknown, as a share of all misses; 0 if there are no misses.
     pub fn unknown_miss_share(&self) -> f64 {
-        let known = self.known_misses();
-        if known + self.unknown_misses == 0.0 {
-            0.0
-        } else {
-            self.unknown_misses / (known + self.unknown_misses)
-        }
+        let known: f64 =
+            self.groups.iter().flat_map(|it| it.classes.values()).map(|it| it.misses).sum();
+        let unknown: f64 = self.groups.iter().map(|group| group.unknown_misses).sum();
+        if known + unknown == 0.0 { 0.0 } else { unknown / (known + unknown) }
     }
 
     /// Returns the curve of each class. `hits` are the hits and the items of each class, and `misses` those of all
     /// classes together, as the server counted them.
     pub fn curves(&self, counted: &BTreeMap<u8, Present>, misses: f64) -> Vec<ClassCurve> {
-        let all = (self.known_misses() + self.unknown_misses).max(1.0);
+        self.curves_of(|_| true, counted, misses)
+    }
+
+    /// Returns the curves without the keys of this group. The number of the group is below [`GROUPS`].
+    pub fn curves_without(
+        &self,
+        group: usize,
+        counted: &BTreeMap<u8, Present>,
+        misses: f64,
+    ) -> Vec<ClassCurve> {
+        self.curves_of(|number| number != group, counted, misses)
+    }
+
+    fn curves_of(
+        &self,
+        has: impl Fn(usize) -> bool,
+        counted: &BTreeMap<u8, Present>,
+        misses: f64,
+    ) -> Vec<ClassCurve> {
+        let (mut classes, mut unknown): (BTreeMap<u8, ClassEstimate>, f64) = Default::default();
+        for (_, group) in self.groups.iter().enumerate().filter(|(number, _)| has(*number)) {
+            unknown += group.unknown_misses;
+            for (&number, class) in &group.classes {
+                classes.entry(number).or_default().add(class);
+            }
+        }
+        let known: f64 = classes.values().map(|class| class.misses).sum();
+        let all = (known + unknown).max(1.0);
         let curve = |(&class_number, class): (&u8, &ClassEstimate)| {
             let counted = counted.get(&class_number).copied().unwrap_or_default();
             let present = Present { misses: misses * class.misses / all, ..counted };
@@ -177,11 +239,7 @@ impl Estimates {
                 chunks: present.chunks,
             }
         };
-        self.classes.iter().map(curve).collect()
-    }
-
-    fn known_misses(&self) -> f64 {
-        self.classes.values().map(|class| class.misses).sum()
+        classes.iter().map(curve).collect()
     }
 }
 
@@ -238,7 +296,7 @@ fn last_octave_factor(measured: &MeasuredCurve) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Distance, Estimates, Present, Reference, Result};
+    use super::{Distance, Estimates, GROUPS, Present, Reference, Result};
     use slabwise_base::Random;
     use std::collections::BTreeMap;
 
@@ -254,7 +312,7 @@ mod tests {
                 true => Distance::Exact(distance),
                 false => Distance::AtLeast(seen),
             };
-            estimates.record(3, Reference { result, distance });
+            estimates.record(3, Reference { result, distance }, random.next_u64());
         }
         estimates
     }
@@ -300,9 +358,9 @@ mod tests {
         estimates.start_window(1.0, 1.0);
         let miss = Reference { result: Result::Miss, distance: Distance::AtLeast(0) };
         for class_number in [1, 1, 1, 2] {
-            estimates.record(class_number, miss);
+            estimates.record(class_number, miss, 0);
         }
-        estimates.record_unknown_misses(4.0);
+        estimates.record_unknown_misses(1, 4.0);
         assert_eq!(estimates.unknown_miss_share(), 0.5);
         let present = Present { chunks: 10, hits: 100.0, misses: 0.0 };
         let counted = BTreeMap::from([(1, present), (2, present)]);
@@ -322,5 +380,22 @@ mod tests {
         let mut estimates = uniform(400, 300);
         estimates.start_window(1.0, 0.25);
         assert_eq!(estimates.references().collect::<Vec<_>>(), [(3, 25_000.0)]);
+    }
+
+    #[test]
+    fn the_curves_without_a_group_differ_as_chance_explains() {
+        let (estimates, counted) = (uniform(400, 1_000), counted(400, 40_000.0));
+        let without = |group| {
+            let curves = estimates.curves_without(group, &counted, 60_000.0);
+            assert_eq!(curves[0].curve.misses(400), 60_000.0, "the counters are of all keys");
+            curves[0].curve.misses(200)
+        };
+        let found: Vec<f64> = (0..GROUPS).map(without).collect();
+        let mean = found.iter().sum::<f64>() / GROUPS as f64;
+        let squares: f64 = found.iter().map(|misses| (misses - mean).powi(2)).sum();
+        let deviation = (squares * (GROUPS - 1) as f64 / GROUPS as f64).sqrt();
+        // About 20,000 of 40,000 hits are below 200 chunks: a standard deviation of about 100 hits.
+        assert!((30.0..300.0).contains(&deviation), "{deviation}: {found:?}");
+        assert!((mean - 80_000.0).abs() < 300.0, "{mean}");
     }
 }

@@ -42,17 +42,19 @@ mod estimates;
 pub mod line;
 mod options;
 mod order;
+mod recording;
 mod watcher;
 mod window;
 
-pub use estimates::ClassCurve;
+pub use estimates::{ClassCurve, GROUPS};
 pub use options::{Options, TrafficError};
+pub use recording::{RecordedAccess, RecordedKind, Recording};
 pub use watcher::Cost;
 
 use slabwise_base::clock::unix_time;
 use slabwise_base::size_histogram::SizeHistogram;
 use slabwise_base::{Clock, KeyHasher};
-use slabwise_client::ServerAddress;
+use slabwise_client::Connector;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -68,12 +70,14 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Starts to observe the server. An error of the connection ends the observation later, see [`Traffic::error`].
-    pub fn start(address: &ServerAddress, options: Options) -> Result<Traffic, TrafficError> {
-        let shared = Arc::new(Mutex::new(State::default()));
+    /// Starts to observe the server. The reply timeout of the connector does not apply to the lines of `watch`. An error of the connection ends the observation later, see [`Traffic::error`].
+    pub fn start(connector: &Connector, options: Options) -> Result<Traffic, TrafficError> {
+        let mut state = State::default();
+        state.estimates.recording = Recording::new(options.recorded_max);
+        let shared = Arc::new(Mutex::new(state));
         let (stop, stopped) = mpsc::channel();
         let watcher = Watcher {
-            address: address.clone(),
+            connector: connector.clone(),
             options,
             shared: Arc::clone(&shared),
             stop: stopped,
@@ -90,6 +94,18 @@ impl Traffic {
     pub fn curves(&self) -> Vec<ClassCurve> {
         let state = lock(&self.shared);
         state.estimates.curves(state.counted.classes(), state.counted.misses())
+    }
+
+    /// Returns the curves without the keys of each of the [`GROUPS`] groups.
+    pub fn curves_without_groups(&self) -> [Vec<ClassCurve>; GROUPS] {
+        let state = lock(&self.shared);
+        let (classes, misses) = (state.counted.classes(), state.counted.misses());
+        std::array::from_fn(|group| state.estimates.curves_without(group, classes, misses))
+    }
+
+    /// Returns the recorded accesses, and forgets them.
+    pub fn take_recording(&self) -> Recording {
+        std::mem::take(&mut lock(&self.shared).estimates.recording)
     }
 
     /// Returns the misses of keys that no store followed, as a share of all misses. These misses belong to no class.

@@ -1,13 +1,11 @@
 //! The options of observing traffic, and its errors.
 
-use slabwise_client::{ClientError, Timeouts};
+use slabwise_client::ClientError;
 use std::time::Duration;
 
 /// The options of [`Traffic::start`](super::Traffic::start).
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The timeouts of connections. The `reply` timeout does not apply to the lines of `watch`.
-    pub timeouts: Timeouts,
     /// The maximum mean cost of watching, as a share of the server's processor time; above 0.
     pub cost_share_max: f64,
     /// The time whose budget a window may use in advance. The mean cost reaches its maximum only over times that are
@@ -18,6 +16,9 @@ pub struct Options {
     /// A window ends when it has seen this number of times the keys that each class holds, because its curve is then
     /// measured up to this multiple of its present size.
     pub range_factor: f64,
+    /// The maximum number of accesses that are recorded for simulations, of 16 bytes each; 0 records none. If there are
+    /// more, the accesses to a sample of the keys are recorded.
+    pub recorded_max: usize,
     /// The factor by which the weights of all counts are multiplied when a window starts; from 0 to 1.
     pub ageing_factor: f64,
 }
@@ -26,11 +27,11 @@ impl Default for Options {
     fn default() -> Options {
         let second = Duration::from_secs(1);
         Options {
-            timeouts: Timeouts { connect: 2 * second, read: 2 * second, reply: 5 * second },
             cost_share_max: 0.03,
             advance: 600 * second,
             keys_max: 1 << 20,
             range_factor: 2.2,
+            recorded_max: 0,
             ageing_factor: 0.5,
         }
     }

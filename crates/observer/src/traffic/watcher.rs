@@ -20,7 +20,7 @@ use super::window::{KeyAccess, Window};
 use slabwise_base::memcached::beside_value_bytes;
 use slabwise_base::sampling::{is_sampled, threshold_of};
 use slabwise_base::{Clock, KeyHasher};
-use slabwise_client::{ClientError, Connection, LINE_LEN_MAX, ServerAddress, Timeouts, is_refusal};
+use slabwise_client::{ClientError, Connection, Connector, LINE_LEN_MAX, Timeouts, is_refusal};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub struct Cost {
 
 /// The thread.
 pub struct Watcher {
-    pub address: ServerAddress,
+    pub connector: Connector,
     pub options: Options,
     pub shared: Arc<Mutex<State>>,
     pub stop: Receiver<()>,
@@ -95,7 +95,7 @@ impl Watcher {
     }
 
     fn watch_in_windows(&mut self) -> Result<(), TrafficError> {
-        let mut stats = Connection::open(&self.address, self.options.timeouts)?;
+        let mut stats = self.connector.open()?;
         let mut meter = Meter::new(&self.options);
         meter.read(&mut stats, &self.clock, &self.shared)?;
         loop {
@@ -115,10 +115,9 @@ impl Watcher {
         let mut next = Next::Continue;
         let (mut last_nanos, mut read_nanos) = (self.clock.nanos(), self.clock.nanos());
         while next == Next::Continue {
-            let is_idle = match watch.lines.receive() {
-                Ok(0) => return Err(ClientError::Closed.into()),
-                Ok(_) => false,
-                Err(ClientError::ReadTimeout) => true,
+            let (is_idle, is_closed) = match watch.lines.receive() {
+                Ok(count) => (false, count == 0),
+                Err(ClientError::ReadTimeout) => (true, false),
                 Err(error) => return Err(error.into()),
             };
             let mut state = lock(&self.shared);
@@ -134,6 +133,9 @@ impl Watcher {
             state.cost.lines += lines;
             state.cost.watched += watched;
             state.cost.server = meter.budget.cost();
+            if is_closed {
+                return Err(ClientError::Closed.into());
+            }
             let is_full = watch.window.keys() >= self.options.keys_max;
             drop(state);
             let is_due = now_nanos - read_nanos >= PERIOD.as_nanos() as u64;
@@ -153,9 +155,9 @@ impl Watcher {
 
     /// Starts a window: sends `watch` on a new connection.
     fn open(&self) -> Result<Watch, TrafficError> {
-        let timeouts = Timeouts { read: WAIT, reply: Duration::MAX, ..self.options.timeouts };
-        let mut lines = Connection::open(&self.address, timeouts)?;
-        request_lines(&mut lines, &self.options, &self.clock)?;
+        let timeouts = Timeouts { read: WAIT, reply: Duration::MAX, ..self.connector.timeouts };
+        let mut lines = Connector { timeouts, ..self.connector.clone() }.open()?;
+        request_lines(&mut lines, self.connector.timeouts.read, &self.clock)?;
         let mut state = lock(&self.shared);
         let last = state.counted.last();
         let (items, dropped_before) = last.map_or((0, 0), |last| (last.items(), last.dropped));
@@ -263,14 +265,14 @@ impl Watcher {
 /// Sends `watch`, without deletions if the server does not know them (memcached before 1.6.19).
 fn request_lines(
     lines: &mut Connection,
-    options: &Options,
+    read_timeout: Duration,
     clock: &Clock,
 ) -> Result<(), TrafficError> {
     const COMMANDS: [&str; 2] = ["watch fetchers mutations deletions", "watch fetchers mutations"];
     let mut reply = vec![];
     for command in COMMANDS {
         lines.send_line(command)?;
-        reply = first_line(lines, options, clock)?;
+        reply = first_line(lines, read_timeout, clock)?;
         match &reply[..] {
             b"OK" => return Ok(()),
             b"ERROR" => {}
@@ -287,7 +289,7 @@ fn request_lines(
 /// necessary.
 fn first_line(
     lines: &mut Connection,
-    options: &Options,
+    read_timeout: Duration,
     clock: &Clock,
 ) -> Result<Vec<u8>, TrafficError> {
     let start_nanos = clock.nanos();
@@ -295,7 +297,7 @@ fn first_line(
         match lines.line() {
             Ok(line) => return Ok(line.to_vec()),
             Err(ClientError::ReadTimeout)
-                if clock.nanos() - start_nanos < options.timeouts.read.as_nanos() as u64 => {}
+                if clock.nanos() - start_nanos < read_timeout.as_nanos() as u64 => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -64,6 +64,8 @@ struct KeyState {
 struct Lookup {
     key: u64,
     kind: LookupKind,
+    /// The size of the item that was found; 0 if none was found.
+    item_size_bytes: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +100,11 @@ impl Window {
             AccessKind::Hit | AccessKind::Miss | AccessKind::Expired => {
                 self.settle(connection, estimates);
                 let kind = self.lookup(access, estimates);
-                self.held.insert(connection, Lookup { key: access.key, kind });
+                let item_size_bytes = match access.kind {
+                    AccessKind::Hit => access.item_size_bytes,
+                    _ => 0,
+                };
+                self.held.insert(connection, Lookup { key: access.key, kind, item_size_bytes });
                 self.holders.insert(access.key, connection);
             }
             AccessKind::Store | AccessKind::Refused => {
@@ -115,10 +121,12 @@ impl Window {
                     self.drop_held(connection);
                 }
                 self.forget(access.key);
+                estimates.recording.delete(access.key);
             }
             AccessKind::Lost => {
                 self.settle(connection, estimates);
                 self.forget(access.key);
+                estimates.recording.delete(access.key);
             }
         }
     }
@@ -129,8 +137,9 @@ impl Window {
         for connection in connections {
             self.settle(connection, estimates);
         }
-        let unknown: u32 = self.unknown.drain().map(|(_, misses)| misses.count).sum();
-        estimates.record_unknown_misses(f64::from(unknown));
+        for (key, misses) in self.unknown.drain() {
+            estimates.record_unknown_misses(key, f64::from(misses.count));
+        }
     }
 
     /// Returns the number of different keys of a class that the window has seen, or its estimate if keys are sampled.
@@ -161,6 +170,9 @@ impl Window {
             self.resolve(access, class_number, estimates);
         }
         let is_gone = access.kind == AccessKind::Expired;
+        if is_gone {
+            estimates.recording.delete(access.key);
+        }
         let distance = self.reference(access, class_number, is_gone);
         LookupKind::Known(class_number, Reference { result, distance })
     }
@@ -172,6 +184,7 @@ impl Window {
         if !self.resolve(access, access.class_number, estimates) {
             self.reference(access, access.class_number, false);
         }
+        estimates.recording.store(access.key, access.item_size_bytes);
     }
 
     /// Records the earlier misses of a key, whose class is known now. Returns false if there were none.
@@ -179,7 +192,12 @@ impl Window {
         let Some(misses) = self.unknown.remove(&access.key) else { return false };
         let distance = self.reference(access, class_number, misses.is_gone);
         for _ in 0..misses.count {
-            estimates.record(class_number, Reference { result: Result::Miss, distance });
+            estimates.recording.miss(access.key);
+            estimates.record(
+                class_number,
+                Reference { result: Result::Miss, distance },
+                access.key,
+            );
         }
         true
     }
@@ -222,7 +240,13 @@ impl Window {
         let Some(lookup) = self.held.remove(&connection) else { return };
         self.holders.remove(&lookup.key);
         match lookup.kind {
-            LookupKind::Known(class_number, reference) => estimates.record(class_number, reference),
+            LookupKind::Known(class_number, reference) => {
+                match reference.result {
+                    Result::Hit => estimates.recording.hit(lookup.key, lookup.item_size_bytes),
+                    Result::Miss => estimates.recording.miss(lookup.key),
+                }
+                estimates.record(class_number, reference, lookup.key);
+            }
             LookupKind::Unknown { is_gone } => {
                 let misses = self.unknown.entry(lookup.key).or_default();
                 misses.count = misses.count.saturating_add(1);

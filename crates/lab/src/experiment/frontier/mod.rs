@@ -18,7 +18,6 @@
 
 use super::kind::{Experiment, Job};
 use crate::result::{Figure, Outcome, measures};
-use crate::simulation::{self, Catalog};
 use crate::trial::error::ExperimentError;
 use crate::trial::served::{Served, ServedSetup, VALUE_LEN_MAX};
 use crate::trial::setup::WorkloadSetup;
@@ -29,6 +28,7 @@ use slabwise_base::{Clock, memcached};
 use slabwise_engine::Engine;
 use slabwise_replay::workload::{Request, Workload, WorkloadError};
 use slabwise_replay::{KEY_SIZE_BYTES, Pace, drive, ignore_round};
+use slabwise_simulation::Catalog;
 use std::path::Path;
 
 #[cfg(test)]
@@ -360,9 +360,9 @@ fn served(
 
 /// Runs a simulation.
 fn simulated(name: &str, catalog: &Catalog, limit_bytes: u64) -> Result<Finding, ExperimentError> {
-    let ratio = simulation::miss_ratio(name, catalog, limit_bytes);
+    let ratio = slabwise_simulation::miss_ratio(name, catalog, limit_bytes);
     let unknown = || {
-        let known = simulation::NAMES.join(", ");
+        let known = slabwise_simulation::NAMES.join(", ");
         ExperimentError::Option(format!("unknown simulation '{name}'; expected one of {known}"))
     };
     Ok(Finding { miss_ratio: Ok(ratio.ok_or_else(unknown)?), memory_share: 1.0 })

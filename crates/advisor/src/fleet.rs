@@ -1,0 +1,176 @@
+//! How the memory of several servers would best be spread over them.
+//!
+//! Each server has a curve of misses per second by memory, in units of the same size. The best spread is the partition of all
+//! units with the fewest misses, as for the pages of classes (`slabwise_policy::partition`). The keys of each server stay
+//! its own.
+//!
+//! Invariants: the sum of the memory stays; each server keeps at least half of its memory, and gets memory only as far as its
+//! curve was measured.
+
+use crate::estimate::Estimate;
+use crate::gains::memory::MemoryGain;
+use crate::model::with_unused;
+use serde::Serialize;
+use slabwise_policy::partition::{ClassCurve, near_best_partition};
+use slabwise_profile::{Mrc, Point};
+
+/// The number of units of the memory of all servers.
+const UNITS: u64 = 2_048;
+/// The smallest unit in bytes.
+const UNIT_BYTES_MIN: u64 = 1 << 20;
+
+/// A server of the fleet.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// The address.
+    pub server: &'a str,
+    /// The memory limit in bytes.
+    pub memory_bytes: u64,
+    /// The gets per second.
+    pub gets_per_second: f64,
+    /// The misses per second.
+    pub misses_per_second: f64,
+    /// The miss ratio by memory.
+    pub memory: &'a MemoryGain,
+}
+
+/// The gain of another spread of the memory.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Fleet {
+    /// The memory of all servers in bytes.
+    pub memory_bytes: u64,
+    /// The gets per second of all servers.
+    pub gets_per_second: f64,
+    /// The misses per second of all servers.
+    pub misses_per_second: f64,
+    /// The misses per second with the best spread.
+    pub misses_per_second_then: Estimate,
+    /// The memory of each server.
+    pub servers: Vec<ServerMemory>,
+}
+
+/// The memory of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ServerMemory {
+    /// The address.
+    pub server: String,
+    /// The memory limit now, in bytes.
+    pub memory_bytes_now: u64,
+    /// The memory limit with the best spread, in bytes.
+    pub memory_bytes_then: u64,
+}
+
+impl Fleet {
+    /// Computes the best spread over these servers.
+    pub fn of(members: &[Member<'_>]) -> Fleet {
+        let memory_bytes: u64 = members.iter().map(|it| it.memory_bytes).sum();
+        let unit_bytes = (memory_bytes / UNITS).max(UNIT_BYTES_MIN);
+        let now: Vec<u64> = members.iter().map(|it| it.memory_bytes / unit_bytes).collect();
+        let curves: Vec<Mrc> = members.iter().map(|member| curve(member, unit_bytes)).collect();
+        let classes: Vec<ClassCurve<'_>> = curves
+            .iter()
+            .zip(&now)
+            .map(|(curve, &units)| ClassCurve {
+                pages_min: units.div_ceil(2),
+                ..ClassCurve::new(curve, 1, units)
+            })
+            .collect();
+        let then = with_unused(&now, near_best_partition(&classes, now.iter().sum()));
+        let mut misses = Estimate::exact(0.0);
+        let mut servers = Vec::new();
+        for ((member, &now), &then) in members.iter().zip(&now).zip(&then) {
+            // Memory that does not fill a unit stays where it is.
+            let changed = then as i64 - now as i64;
+            let bytes = member.memory_bytes.saturating_add_signed(changed * unit_bytes as i64);
+            let ratio = match changed {
+                0 => None,
+                _ => member.memory.at(bytes),
+            };
+            let present = Estimate::exact(member.misses_per_second);
+            misses = misses.plus(ratio.map_or(present, |it| it.times(member.gets_per_second)));
+            servers.push(ServerMemory {
+                server: member.server.to_owned(),
+                memory_bytes_now: member.memory_bytes,
+                memory_bytes_then: bytes,
+            });
+        }
+        Fleet {
+            memory_bytes,
+            gets_per_second: members.iter().map(|it| it.gets_per_second).sum(),
+            misses_per_second: members.iter().map(|it| it.misses_per_second).sum(),
+            misses_per_second_then: misses,
+            servers,
+        }
+    }
+
+    /// Returns true if the spread changes.
+    pub fn is_changed(&self) -> bool {
+        self.servers.iter().any(|server| server.memory_bytes_now != server.memory_bytes_then)
+    }
+}
+
+/// Returns the misses per second by units of memory.
+fn curve(member: &Member<'_>, unit_bytes: u64) -> Mrc {
+    let mut points = vec![Point { chunks: 0, misses: member.gets_per_second.max(0.0) }];
+    let usable = member.memory.points.iter().filter(|it| it.factor <= 1.0 || it.is_measured);
+    for point in usable {
+        let last = points[points.len() - 1];
+        let chunks = point.memory_bytes / unit_bytes;
+        let misses = (point.miss_ratio.value * member.gets_per_second).min(last.misses);
+        if chunks > last.chunks {
+            points.push(Point { chunks, misses });
+        }
+    }
+    Mrc::new(points)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fleet, Member};
+    use crate::gains::memory::MemoryGain;
+    use crate::model::Models;
+    use crate::observation::Observation;
+    use crate::testing::{Class, observation};
+
+    fn server(name: &str, curve: &'static [(u64, f64)]) -> Observation {
+        observation(name, &[Class { chunk_size_bytes: 1_024, pages: 16, evicted: 1, curve }])
+    }
+
+    fn fleet(servers: &[Observation]) -> Fleet {
+        let models: Vec<Models> = servers.iter().map(Models::new).collect();
+        let curves: Vec<MemoryGain> = servers
+            .iter()
+            .zip(&models)
+            .map(|(server, models)| MemoryGain::of(server, models))
+            .collect();
+        let member = |at: usize| Member {
+            server: &servers[at].server,
+            memory_bytes: servers[at].memory_limit_bytes,
+            gets_per_second: servers[at].gets as f64 / servers[at].seconds,
+            misses_per_second: servers[at].misses as f64 / servers[at].seconds,
+            memory: &curves[at],
+        };
+        Fleet::of(&(0..servers.len()).map(member).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn memory_moves_to_the_server_where_it_saves_misses() {
+        let steep = server("steep", &[(0, 10_000.0), (16, 6_000.0), (64, 0.0)]);
+        let level = server("level", &[(0, 10_000.0), (4, 5_000.0), (64, 5_000.0)]);
+        let found = fleet(&[steep, level]);
+        let then: Vec<u64> = found.servers.iter().map(|it| it.memory_bytes_then >> 20).collect();
+        assert_eq!(then, [24, 8], "each server keeps half of its memory");
+        assert_eq!(found.misses_per_second, 110.0);
+        let then = found.misses_per_second_then;
+        assert!((then.value - 100.0).abs() < 1e-6 && then.low < 100.0 && then.high > 100.0);
+        assert!(found.is_changed());
+    }
+
+    #[test]
+    fn equal_servers_keep_their_memory() {
+        let curve = &[(0, 10_000.0), (16, 6_000.0), (64, 0.0)];
+        let found = fleet(&[server("a", curve), server("b", curve)]);
+        assert!(!found.is_changed(), "{found:?}");
+        assert_eq!(found.misses_per_second, found.misses_per_second_then.value);
+    }
+}
