@@ -14,12 +14,10 @@
 //! write. A pin is released as soon as the last byte of its value is written. [`Out::pending_bytes`] is the number of
 //! bytes that are not written yet. A session appends no further reply while [`Out::is_full`] is true.
 
-use crate::os::sys;
 use crate::shared::{PINNED_VALUE_LEN_MIN, ReplyBytes};
 use slabwise_engine::{ItemView, Pinned};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
 
 /// The number of unwritten bytes at which an output is full. The limit bounds the memory for a client that does not
 /// read.
@@ -96,15 +94,10 @@ pub trait Sink {
     }
     /// Accepts bytes from the start of the concatenated slices, and returns the number of accepted bytes.
     fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
-}
-
-impl Sink for BorrowedFd<'_> {
-    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        sys::send(*self, bytes)
-    }
-
-    fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        sys::send_vectored(*self, slices)
+    /// Accepts all bytes of a buffer by taking the buffer, and leaves an empty one. Returns false if the buffer was not
+    /// taken.
+    fn send_buffer(&mut self, _buffer: &mut Vec<u8>) -> bool {
+        false
     }
 }
 
@@ -186,6 +179,13 @@ impl<'e> Out<'e> {
     /// bytes.
     pub fn write_to(&mut self, sink: &mut impl Sink) -> io::Result<(Flush, usize)> {
         let mut total = 0;
+        if self.pins.is_empty() && self.bytes_written == 0 {
+            let len = self.bytes.len();
+            if sink.send_buffer(&mut self.bytes) {
+                debug_assert!(self.is_empty(), "a taken buffer leaves an empty one");
+                return Ok((Flush::Drained, len));
+            }
+        }
         while !self.is_empty() {
             if total == WRITE_BYTES_MAX {
                 return Ok((Flush::Paused, total));
@@ -327,12 +327,19 @@ impl<'e> Out<'e> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Flush, Out};
+    use super::{Flush, Out, Sink};
+    use crate::os::sys;
     use slabwise_base::{Clock, Random};
     use slabwise_engine::{Engine, EngineConfig, Handle, ItemMeta, StoreMode};
-    use std::io::{ErrorKind, Read};
+    use std::io::{self, ErrorKind, IoSlice, Read};
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
+
+    impl Sink for &UnixStream {
+        fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+            sys::send_vectored(self.as_fd(), slices)
+        }
+    }
 
     fn random_bytes(seed: u64, len: usize) -> Vec<u8> {
         let mut random = Random::new(seed);
@@ -384,7 +391,7 @@ mod tests {
             let mut random = Random::new(seed);
             while received.len() < expected.len() {
                 let (flush, _) =
-                    out.write_to(&mut server_socket.as_fd()).expect("the peer's socket is open");
+                    out.write_to(&mut &server_socket).expect("the peer's socket is open");
                 let mut part = vec![0; 1 + random.below(30_000) as usize];
                 match client_socket.read(&mut part) {
                     Ok(count) => received.extend_from_slice(&part[..count]),
@@ -419,7 +426,7 @@ mod tests {
         });
         while !out.is_empty() {
             let (flush, count) =
-                out.write_to(&mut server_socket.as_fd()).expect("the peer's socket is open");
+                out.write_to(&mut &server_socket).expect("the peer's socket is open");
             assert!(count <= super::WRITE_BYTES_MAX, "one call wrote {count} bytes");
             assert_eq!(flush == Flush::Paused, count == super::WRITE_BYTES_MAX && !out.is_empty());
             std::thread::yield_now();

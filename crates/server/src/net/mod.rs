@@ -5,11 +5,14 @@
 //!      signals, listeners                 \--> Mailbox --> Worker 1 ...
 //! ```
 //!
+//! The event loop of a worker uses epoll or io_uring (`event_loop`). The acceptor uses epoll.
+//!
 //! One worker serves a connection until it is closed, so the state of a connection needs no lock. The session of a
 //! connection parses the received bytes, calls the engine and writes the replies.
 
 mod acceptor;
 mod connection;
+mod event_loop;
 mod handshakes;
 mod listen;
 mod mailbox;
@@ -26,6 +29,8 @@ pub use listen::Listeners;
 
 use crate::shared::{Shared, Wake, WorkerContext};
 use acceptor::Acceptor;
+use event_loop::{Epoll, EventLoop};
+use listen::DatagramSocket;
 use mailbox::Mailbox;
 use mio::{Poll, Waker};
 use signal_hook_mio::v1_0::Signals;
@@ -37,13 +42,13 @@ use worker::Worker;
 /// can wake them to stop the server.
 pub(crate) struct Loops {
     /// One event loop per worker.
-    worker_polls: Vec<Poll>,
+    of_workers: Vec<Epoll>,
     acceptor_poll: Poll,
 }
 
 /// The wakers of the event loops.
 pub(crate) struct Wakers {
-    /// One mailbox per worker. Each mailbox contains the waker of its worker's event loop.
+    /// One mailbox per worker, which contains the waker of its worker's event loop.
     mailboxes: Vec<Mailbox>,
     acceptor: Waker,
 }
@@ -65,16 +70,11 @@ impl Wakers {
 impl Loops {
     /// Makes the event loops of the acceptor and of this number of workers.
     pub fn new(workers: usize) -> io::Result<(Loops, Wakers)> {
-        let mut worker_polls = Vec::with_capacity(workers);
-        let mut mailboxes = Vec::with_capacity(workers);
-        for _ in 0..workers {
-            let poll = Poll::new()?;
-            mailboxes.push(Mailbox::new(Waker::new(poll.registry(), worker::MAILBOX_TOKEN)?));
-            worker_polls.push(poll);
-        }
+        let of_workers = (0..workers).map(|_| Epoll::new()).collect::<io::Result<_>>()?;
+        let mailboxes = (0..workers).map(|_| Mailbox::new()).collect::<io::Result<_>>()?;
         let acceptor_poll = Poll::new()?;
         let acceptor = Waker::new(acceptor_poll.registry(), acceptor::WAKE_TOKEN)?;
-        Ok((Loops { worker_polls, acceptor_poll }, Wakers { mailboxes, acceptor }))
+        Ok((Loops { of_workers, acceptor_poll }, Wakers { mailboxes, acceptor }))
     }
 
     /// Starts the workers in `scope`. Returns the acceptor, which the caller runs, and the handles of the workers.
@@ -87,15 +87,14 @@ impl Loops {
         shared: &'e Shared<'e>,
     ) -> io::Result<(Acceptor<'e>, Vec<ScopedJoinHandle<'scope, ()>>)> {
         let mut workers = Vec::new();
-        let mut datagram = udp::distribute(listeners.datagram, self.worker_polls.len());
-        for (index, (poll, mailbox)) in
-            self.worker_polls.into_iter().zip(&wakers.mailboxes).enumerate()
+        let mut datagram = udp::distribute(listeners.datagram, self.of_workers.len());
+        for (index, (event_loop, mailbox)) in
+            self.of_workers.into_iter().zip(&wakers.mailboxes).enumerate()
         {
             let sockets = std::mem::take(&mut datagram[index]);
             let run_worker = move || {
                 let context = WorkerContext::new(shared, index);
-                let mut worker = Worker::new(poll, mailbox, context);
-                if let Err(error) = worker.serve_udp(sockets).and_then(|()| worker.run()) {
+                if let Err(error) = run_worker(event_loop, mailbox, context, sockets) {
                     tracing::error!("worker {index} cannot wait for events: {error}");
                     shared.stop();
                 }
@@ -107,4 +106,16 @@ impl Loops {
         let acceptor = Acceptor::new(poll, signals, listeners.stream, &wakers.mailboxes, shared)?;
         Ok((acceptor, workers))
     }
+}
+
+/// Runs a worker until the server stops.
+fn run_worker<L: EventLoop>(
+    event_loop: L,
+    mailbox: &Mailbox,
+    context: WorkerContext<'_>,
+    sockets: Vec<DatagramSocket>,
+) -> io::Result<()> {
+    let mut worker = Worker::new(event_loop, mailbox, context)?;
+    worker.serve_udp(sockets)?;
+    worker.run()
 }
