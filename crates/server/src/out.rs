@@ -14,10 +14,12 @@
 //! write. A pin is released as soon as the last byte of its value is written. [`Out::pending_bytes`] is the number of
 //! bytes that are not written yet. A session appends no further reply while [`Out::is_full`] is true.
 
+use crate::os::sys;
 use crate::shared::{PINNED_VALUE_LEN_MIN, ReplyBytes};
 use slabwise_engine::{ItemView, Pinned};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
 
 /// The number of unwritten bytes at which an output is full. The limit bounds the memory for a client that does not
 /// read.
@@ -47,6 +49,11 @@ pub(crate) fn pin_if_large<'e>(view: &ItemView<'_, 'e>) -> Option<Option<Pinned<
 pub(crate) fn is_large(view: &ItemView<'_, '_>) -> bool {
     view.value_len() >= PINNED_VALUE_LEN_MIN
 }
+
+/// The maximum length of an output that a worker with io_uring sends later, together with those of other connections.
+pub(crate) const STAGED_BYTES_MAX: usize = 16 << 10;
+/// The maximum length of all these outputs of a worker.
+pub(crate) const STAGED_TOTAL_BYTES_MAX: usize = 1 << 20;
 
 /// The replies of one connection that are not written yet. A new output owns no heap memory. An output whose bytes are
 /// all written keeps its buffer.
@@ -98,6 +105,16 @@ pub trait Sink {
     /// taken.
     fn send_buffer(&mut self, _buffer: &mut Vec<u8>) -> bool {
         false
+    }
+}
+
+impl Sink for BorrowedFd<'_> {
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        sys::send(*self, bytes)
+    }
+
+    fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        sys::send_vectored(*self, slices)
     }
 }
 
@@ -327,19 +344,12 @@ impl<'e> Out<'e> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Flush, Out, Sink};
-    use crate::os::sys;
+    use super::{Flush, Out};
     use slabwise_base::{Clock, Random};
     use slabwise_engine::{Engine, EngineConfig, Handle, ItemMeta, StoreMode};
-    use std::io::{self, ErrorKind, IoSlice, Read};
+    use std::io::{ErrorKind, Read};
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
-
-    impl Sink for &UnixStream {
-        fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-            sys::send_vectored(self.as_fd(), slices)
-        }
-    }
 
     fn random_bytes(seed: u64, len: usize) -> Vec<u8> {
         let mut random = Random::new(seed);
@@ -391,7 +401,7 @@ mod tests {
             let mut random = Random::new(seed);
             while received.len() < expected.len() {
                 let (flush, _) =
-                    out.write_to(&mut &server_socket).expect("the peer's socket is open");
+                    out.write_to(&mut server_socket.as_fd()).expect("the peer's socket is open");
                 let mut part = vec![0; 1 + random.below(30_000) as usize];
                 match client_socket.read(&mut part) {
                     Ok(count) => received.extend_from_slice(&part[..count]),
@@ -426,7 +436,7 @@ mod tests {
         });
         while !out.is_empty() {
             let (flush, count) =
-                out.write_to(&mut &server_socket).expect("the peer's socket is open");
+                out.write_to(&mut server_socket.as_fd()).expect("the peer's socket is open");
             assert!(count <= super::WRITE_BYTES_MAX, "one call wrote {count} bytes");
             assert_eq!(flush == Flush::Paused, count == super::WRITE_BYTES_MAX && !out.is_empty());
             std::thread::yield_now();

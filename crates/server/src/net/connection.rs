@@ -63,13 +63,14 @@ pub(super) struct WorkerCore<'e, L> {
     pub share_bytes: usize,
 }
 
-impl<L> WorkerCore<'_, L> {
+impl<L: EventLoop> WorkerCore<'_, L> {
     /// Sets the limits of the next rounds. Returns true if there are any.
     pub fn set_limits(&mut self) -> bool {
         let replies = &self.context.shared.replies;
         let is_scarce = replies.is_scarce();
         self.context.large_values_wait = is_scarce && replies.large_values_wait();
         self.share_bytes = if is_scarce { replies.share_bytes() } else { usize::MAX };
+        self.event_loop.limit_input(is_scarce);
         is_scarce
     }
 }

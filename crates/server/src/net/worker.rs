@@ -95,7 +95,7 @@ impl<'e, L: EventLoop> Worker<'e, L> {
         mailbox: &'e Mailbox,
         context: WorkerContext<'e>,
     ) -> io::Result<Worker<'e, L>> {
-        event_loop.add_waker(mailbox.waker())?;
+        event_loop.start(mailbox.waker())?;
         let random = Random::new(context.index as u64);
         Ok(Worker {
             mailbox,
@@ -149,7 +149,7 @@ impl<'e, L: EventLoop> Worker<'e, L> {
             if self.must_check {
                 self.set_limits();
             }
-            let ready = L::ready(&events).filter(|event| event.source != Source::Mailbox).count();
+            let ready = L::ready_count(&events);
             let queued = self.queue.len();
             let datagrams = self.udp.iter().filter(|socket| socket.has_work()).count();
             let is_only_ready = ready + queued + datagrams <= 1;
@@ -177,7 +177,8 @@ impl<'e, L: EventLoop> Worker<'e, L> {
             self.close_overdue();
             self.shared.deliver_watched();
         }
-        Ok(())
+        // Sends the output that the event loop has accepted.
+        self.core.event_loop.wait(&mut events, Some(Duration::ZERO))
     }
 
     /// Returns the timeout of the next wait: 0 if there is work left, a short time if a connection waits,

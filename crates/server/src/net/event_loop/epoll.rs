@@ -78,7 +78,12 @@ impl EventLoop for Epoll {
         events.iter().map(ready)
     }
 
-    fn add_waker(&mut self, waker: BorrowedFd<'_>) -> io::Result<()> {
+    #[inline]
+    fn ready_count(events: &Events) -> usize {
+        events.iter().filter(|event| event.token() != MAILBOX_TOKEN).count()
+    }
+
+    fn start(&mut self, waker: BorrowedFd<'_>) -> io::Result<()> {
         self.register(waker, MAILBOX_TOKEN, Interest::READABLE)
     }
 

@@ -16,14 +16,16 @@
 //! - Sent bytes are *accepted*: the implementation sends them in order, at the latest in the next [`EventLoop::wait`]. If the
 //!   socket then takes only a part of them, the implementation keeps the rest, and reports [`Ready::is_blocked`]. It
 //!   accepts nothing more before the rest is sent. So for each socket it keeps at most the bytes of one send.
-//! - The worker calls [`EventLoop::remove`] before it closes a socket, and never uses the socket afterwards. No event of a
-//!   removed socket follows, even if a new socket gets its slot.
+//! - The worker calls [`EventLoop::remove`] before it closes a socket, and never uses the socket afterwards. Later waits
+//!   report no event of a removed socket, even if a new socket gets its slot.
 //!
 //! UDP sockets only need events: the worker receives and sends their datagrams by system calls.
 
 mod epoll;
+mod uring;
 
 pub(super) use epoll::Epoll;
+pub(super) use uring::Uring;
 
 use crate::os::sys::ReceiveOutcome;
 use crate::out::Sink;
@@ -56,6 +58,20 @@ pub(super) struct Ready {
     pub is_error: bool,
     /// The socket has taken only a part of the accepted output.
     pub is_blocked: bool,
+}
+
+impl Ready {
+    /// Returns an event that reports nothing.
+    fn nothing(source: Source) -> Ready {
+        Ready {
+            source,
+            is_readable: false,
+            is_read_closed: false,
+            is_writable: false,
+            is_error: false,
+            is_blocked: false,
+        }
+    }
 }
 
 /// What a connection or a UDP socket waits for.
@@ -108,8 +124,11 @@ pub(super) trait EventLoop {
     /// Returns the events of the last call of [`EventLoop::wait`], at most one for each socket.
     fn ready(events: &Self::Events) -> impl Iterator<Item = Ready>;
 
-    /// Reports events of the mailbox's waker.
-    fn add_waker(&mut self, waker: BorrowedFd<'_>) -> io::Result<()>;
+    /// Returns the number of these events, without those of the mailbox's waker.
+    fn ready_count(events: &Self::Events) -> usize;
+
+    /// Begins to report events of the mailbox's waker. The worker's thread calls this function before all others.
+    fn start(&mut self, waker: BorrowedFd<'_>) -> io::Result<()>;
 
     /// Reports events of a UDP socket.
     fn add_datagram(&mut self, socket: BorrowedFd<'_>, index: usize) -> io::Result<()>;
@@ -131,6 +150,10 @@ pub(super) trait EventLoop {
 
     /// Sets what the connection waits for.
     fn await_next(&mut self, socket: &mut Socket, awaited: Await) -> io::Result<()>;
+
+    /// Makes every receive call take at most what it is called for, or no longer. Otherwise the implementation may receive
+    /// more, and keep it for the next call.
+    fn limit_input(&mut self, _is_limited: bool) {}
 
     /// Receives into the first slice and, when the first slice is full, into the second slice, which is not empty.
     fn receive(&mut self, socket: &Socket, targets: [&mut [u8]; 2]) -> io::Result<ReceiveOutcome>;

@@ -1,0 +1,581 @@
+//! [`EventLoop`] by io_uring: a worker makes one system call for an iteration of its loop. The call sends the replies of
+//! the last iteration, and waits for the input of the next one.
+//!
+//! ```text
+//!   wait:  submissions (sends, receive requests, polls) --io_uring_enter--> completions
+//!             ^                                                                |
+//!             |                              input: provided buffers, polls <--|--> output: sends that failed
+//!             |                                     |  receive                          |
+//!             '--- staged <--send-- connection <----'                                  rest
+//! ```
+//!
+//! **Input.** A connection that waits for input has one receive request, which delivers each piece of input in a provided
+//! buffer (*multishot*). [`Uring::receive`] copies the bytes into the worker's buffers.
+//!
+//! - BUFFERS-RETURN: before each wait, all buffers are given back to the kernel. Input that a connection has not received
+//!   by then is copied to its *backlog*, which counts as memory of the connection. So a connection that is blocked, or has
+//!   more requests than a round serves, takes no buffer from the others.
+//! - ONE-RECEIVER: a system call receives from a socket only while it has no receive request. So bytes are in order. This
+//!   happens for the rest of a large value, which is received into the memory of the item, and while the budget for pending
+//!   replies is short ([`EventLoop::limit_input`]), because a receive request has no limit. A poll then reports input.
+//! - STOPPED-INPUT: a connection that cannot go on, because its output is blocked or it waits for memory, has no receive
+//!   request. One with a backlog of more than [`BACKLOG_BYTES_MAX`] has none until the backlog is served.
+//! - If all buffers are in use, the kernel ends the receive request. A system call then receives the input, and the
+//!   connection gets a new request.
+//!
+//! **Output.** Small outputs are *staged*: they are sent in the next wait, together with those of other connections. The
+//! wait decides the fate of each (SENT-AT-ONCE in `os::uring`), so the memory of a staged output lives until then, even if
+//! its connection is closed. If a socket takes only a part, the *rest* stays here, and the connection is blocked until a
+//! poll reports that the socket is writable. Outputs of more than [`STAGED_BYTES_MAX`], and values in the memory of items,
+//! are sent by a system call, which costs little in comparison and needs no memory to outlive it. So does the last output
+//! before a connection is closed.
+//!
+//! **Order.** A socket has at most one output that is staged or a rest, and a system call sends only when it has none.
+//!
+//! **Closing.** [`Uring::remove`] ends all requests of the socket. Their completions have the *generation* of the socket,
+//! and are ignored when the slot belongs to another socket. The kernel closes the connection when the next wait has
+//! removed the socket from the ring's table of files.
+//!
+//! **Overflow.** If the queue of completions is full, the kernel keeps further completions and ends receive requests.
+//! `os::uring` takes them all, and the connections get new requests when they wait for input again.
+
+mod socket;
+
+use super::{Await, EventLoop, Ready, Socket, Source};
+use crate::os::sys::{self, ReceiveOutcome};
+use crate::os::uring::{Completion, Done, File, Ring, Sent, poll};
+use crate::out::{STAGED_BYTES_MAX, STAGED_TOTAL_BYTES_MAX};
+use rustix::io::Errno;
+use socket::{Receiving, SocketState};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// The maximum number of unused buffers for staged outputs.
+const SPARE_BUFFERS_MAX: usize = STAGED_TOTAL_BYTES_MAX / STAGED_BYTES_MAX;
+/// A connection with a longer backlog has no receive request.
+const BACKLOG_BYTES_MAX: usize = 16 << 10;
+
+/// What a request is about. It is part of the request's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Subject {
+    Receive,
+    PollInput,
+    PollOutput,
+    PollError,
+    Mailbox,
+    DatagramInput,
+    DatagramOutput,
+}
+
+const SUBJECTS: [Subject; 7] = [
+    Subject::Receive,
+    Subject::PollInput,
+    Subject::PollOutput,
+    Subject::PollError,
+    Subject::Mailbox,
+    Subject::DatagramInput,
+    Subject::DatagramOutput,
+];
+const SUBJECT_SHIFT: u32 = 56;
+const GENERATION_SHIFT: u32 = 32;
+const GENERATION_MASK: u32 = (1 << (SUBJECT_SHIFT - GENERATION_SHIFT)) - 1;
+
+/// Returns the key of a request.
+fn key(subject: Subject, generation: u32, slot: usize) -> u64 {
+    (subject as u64) << SUBJECT_SHIFT
+        | u64::from(generation & GENERATION_MASK) << GENERATION_SHIFT
+        | slot as u64
+}
+
+/// An event loop over io_uring.
+pub(in crate::net) struct Uring {
+    ring: Ring,
+    /// The state of the socket of each slot.
+    sockets: Vec<SocketState>,
+    /// The slots whose sockets may have provided buffers.
+    filled: Vec<usize>,
+    /// The completions of the last wait. The field keeps the memory of the lists.
+    done: Done,
+    /// The number of bytes that were staged since the last wait.
+    staged_bytes: usize,
+    /// Unused buffers for staged outputs.
+    spare: Vec<Vec<u8>>,
+    /// True if connections receive by system calls, so that they can limit what they receive.
+    is_input_limited: bool,
+    waker: Option<OwnedFd>,
+    datagrams: Vec<DatagramState>,
+}
+
+/// A UDP socket.
+struct DatagramState {
+    socket: OwnedFd,
+    /// True if a poll for output has not completed.
+    polls_output: bool,
+}
+
+impl Uring {
+    /// Makes an event loop for this maximum number of connections. It works in the thread that starts it.
+    pub fn new(connections_max: u32) -> io::Result<Uring> {
+        Ok(Uring {
+            ring: Ring::new(connections_max)?,
+            sockets: Vec::new(),
+            filled: Vec::new(),
+            done: Done::default(),
+            staged_bytes: 0,
+            spare: Vec::new(),
+            is_input_limited: false,
+            waker: None,
+            datagrams: Vec::new(),
+        })
+    }
+
+    fn state(&mut self, socket: &Socket) -> &mut SocketState {
+        &mut self.sockets[socket.slot]
+    }
+
+    /// Requests what the connection waits for, and ends a receive request that it does not.
+    fn request(&mut self, slot: usize) -> io::Result<()> {
+        let state = &mut self.sockets[slot];
+        let is_direct = self.is_input_limited;
+        match (state.awaited, state.receiving) {
+            (Await::Input, Receiving::Armed) if !is_direct => Ok(()),
+            (Await::Input, Receiving::Unarmed) if !is_direct => {
+                if state.input.has_bytes() || state.input.ended.is_some() {
+                    return Ok(());
+                }
+                state.receiving = Receiving::Armed;
+                self.ring.receive(slot as u32, key(Subject::Receive, state.generation, slot))
+            }
+            (Await::Input | Await::Value, Receiving::Unarmed) => {
+                self.poll(slot, Subject::PollInput, poll::IN)
+            }
+            (Await::Input | Await::Value, _) => self.end_receiving(slot),
+            (Await::Writable, _) => {
+                self.end_receiving(slot)?;
+                self.poll(slot, Subject::PollOutput, poll::OUT)
+            }
+            (Await::Error, _) => {
+                self.end_receiving(slot)?;
+                self.poll(slot, Subject::PollError, poll::ERROR)
+            }
+        }
+    }
+
+    /// Ends the receive request of a socket, if it has one.
+    fn end_receiving(&mut self, slot: usize) -> io::Result<()> {
+        let state = &mut self.sockets[slot];
+        if state.receiving != Receiving::Armed {
+            return Ok(());
+        }
+        state.receiving = Receiving::Ending;
+        self.ring.cancel(key(Subject::Receive, state.generation, slot))
+    }
+
+    /// Polls a socket for a condition, unless a poll for it has not completed.
+    fn poll(&mut self, slot: usize, subject: Subject, condition: u32) -> io::Result<()> {
+        let state = &mut self.sockets[slot];
+        if state.polls & condition != 0 {
+            return Ok(());
+        }
+        state.polls |= condition;
+        let key = key(subject, state.generation, slot);
+        self.ring.poll(File::Registered(slot as u32), condition, false, key)
+    }
+
+    /// Polls the mailbox's waker, or the input of a UDP socket, until the poll ends.
+    fn poll_repeatedly(&mut self, subject: Subject, index: usize) -> io::Result<()> {
+        let descriptor = match subject {
+            Subject::DatagramInput => Some(&self.datagrams[index].socket),
+            _ => self.waker.as_ref(),
+        };
+        let Some(descriptor) = descriptor else { return Ok(()) };
+        self.ring.poll(File::Open(descriptor.as_fd()), poll::IN, true, key(subject, 0, index))
+    }
+
+    /// Handles the completion of a request.
+    fn complete(&mut self, completion: Completion, events: &mut Vec<Ready>) -> io::Result<()> {
+        let subject = SUBJECTS[(completion.key >> SUBJECT_SHIFT) as usize];
+        let slot = (completion.key & u64::from(u32::MAX)) as usize;
+        match subject {
+            Subject::Receive => self.complete_receive(slot, completion, events),
+            Subject::PollInput => self.complete_poll(slot, poll::IN, &completion, events),
+            Subject::PollOutput => self.complete_poll(slot, poll::OUT, &completion, events),
+            Subject::PollError => self.complete_poll(slot, poll::ERROR, &completion, events),
+            Subject::Mailbox | Subject::DatagramInput => {
+                let source = match subject {
+                    Subject::Mailbox => Source::Mailbox,
+                    _ => Source::Datagram(slot),
+                };
+                events.push(Ready { is_readable: true, ..Ready::nothing(source) });
+                if completion.more { Ok(()) } else { self.poll_repeatedly(subject, slot) }
+            }
+            Subject::DatagramOutput => {
+                self.datagrams[slot].polls_output = false;
+                let source = Source::Datagram(slot);
+                events.push(Ready { is_writable: true, ..Ready::nothing(source) });
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the state of the socket for which a request was made, or `None` if the socket was removed.
+    fn requester(&mut self, slot: usize, key: u64) -> Option<&mut SocketState> {
+        let generation = (key >> GENERATION_SHIFT) as u32 & GENERATION_MASK;
+        self.sockets.get_mut(slot).filter(|state| state.generation == generation)
+    }
+
+    fn complete_receive(
+        &mut self,
+        slot: usize,
+        completion: Completion,
+        events: &mut Vec<Ready>,
+    ) -> io::Result<()> {
+        let Completion { key, result, received, more } = completion;
+        let Some(state) = self.requester(slot, key) else {
+            received.into_iter().for_each(|received| self.ring.give_back(received));
+            return Ok(());
+        };
+        if !more {
+            state.receiving = Receiving::Unarmed;
+        }
+        match (result, received) {
+            (Ok(1..), Some(received)) => {
+                event_of(state, slot, events).is_readable = true;
+                let is_first = !state.input.has_buffers();
+                state.input.push(received);
+                if is_first {
+                    self.filled.push(slot);
+                }
+                return Ok(());
+            }
+            (Ok(_), received) => {
+                event_of(state, slot, events).is_readable = true;
+                state.input.ended = Some(Ok(()));
+                received.into_iter().for_each(|received| self.ring.give_back(received));
+            }
+            // All buffers are in use: a system call receives the input.
+            (Err(Errno::NOBUFS), _) => event_of(state, slot, events).is_readable = true,
+            (Err(Errno::CANCELED), _) => return self.request(slot),
+            (Err(error), _) => {
+                let event = event_of(state, slot, events);
+                (event.is_readable, event.is_error) = (true, true);
+                state.input.ended = Some(Err(error));
+            }
+        }
+        Ok(())
+    }
+
+    fn complete_poll(
+        &mut self,
+        slot: usize,
+        condition: u32,
+        completion: &Completion,
+        events: &mut Vec<Ready>,
+    ) -> io::Result<()> {
+        let Some(state) = self.requester(slot, completion.key) else { return Ok(()) };
+        state.polls &= !condition;
+        let event = event_of(state, slot, events);
+        match completion.result {
+            Ok(met) => {
+                let is_closed = met & (poll::HANG_UP | poll::ERROR) != 0;
+                event.is_readable |= met & poll::IN != 0 || is_closed;
+                event.is_read_closed |= is_closed;
+                event.is_writable |= met & poll::OUT != 0 || is_closed;
+                event.is_error |= met & poll::ERROR != 0;
+            }
+            Err(_) => event.is_error = true,
+        }
+        Ok(())
+    }
+
+    /// Handles the outcome of a staged output.
+    #[inline]
+    fn complete_send(&mut self, sent: Sent, events: &mut Vec<Ready>) {
+        let Sent { key, bytes, taken } = sent;
+        let slot = (key & u64::from(u32::MAX)) as usize;
+        if let Some(state) = self.requester(slot, key) {
+            state.output.staged = None;
+            match taken {
+                Ok(count) if count == bytes.len() => {}
+                Ok(count) => {
+                    (state.output.rest, state.output.rest_start) = (bytes, count);
+                    event_of(state, slot, events).is_blocked = true;
+                    return;
+                }
+                Err(error) => {
+                    state.output.failed = Some(error);
+                    let event = event_of(state, slot, events);
+                    (event.is_readable, event.is_error) = (true, true);
+                }
+            }
+        }
+        self.keep_spare(bytes);
+    }
+
+    /// Keeps a buffer for the next staged output.
+    fn keep_spare(&mut self, mut bytes: Vec<u8>) {
+        if self.spare.len() < SPARE_BUFFERS_MAX && bytes.capacity() <= STAGED_BYTES_MAX {
+            bytes.clear();
+            self.spare.push(bytes);
+        }
+    }
+
+    /// BUFFERS-RETURN: copies the input that is left to the backlogs, and gives all buffers back.
+    fn free_buffers(&mut self) -> io::Result<()> {
+        while let Some(slot) = self.filled.pop() {
+            let state = &mut self.sockets[slot];
+            if !state.input.has_buffers() {
+                continue;
+            }
+            if state.input.free_buffers(&mut self.ring) > BACKLOG_BYTES_MAX {
+                self.end_receiving(slot)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends bytes to the staged output of a socket, or stages them. Returns false if there is no room for them.
+    fn stage(&mut self, slot: usize, slices: &[IoSlice<'_>], len: usize) -> bool {
+        let Uring { ring, sockets, spare, staged_bytes, .. } = self;
+        let state = &mut sockets[slot];
+        let staged_len = state.output.staged.map_or(0, |index| ring.bytes_to_send(index).len());
+        if staged_len + len > STAGED_BYTES_MAX || *staged_bytes + len > STAGED_TOTAL_BYTES_MAX {
+            return false;
+        }
+        *staged_bytes += len;
+        let index = *state.output.staged.get_or_insert_with(|| {
+            let key = key(Subject::Receive, state.generation, slot);
+            ring.send(slot as u32, key, spare.pop().unwrap_or_default())
+        });
+        let staged = ring.bytes_to_send(index);
+        slices.iter().for_each(|slice| staged.extend_from_slice(slice));
+        true
+    }
+
+    /// Sends what the socket has not taken, and the staged output. Returns the error `WouldBlock` if the socket takes only
+    /// a part.
+    fn send_accepted(&mut self, socket: &Socket) -> io::Result<()> {
+        let Uring { ring, sockets, .. } = self;
+        let output = &mut sockets[socket.slot].output;
+        if let Some(error) = output.failed {
+            debug_assert!(output.staged.is_none(), "nothing is staged after an error");
+            return Err(error.into());
+        }
+        if let Some(index) = output.staged.take() {
+            // The ring ignores a send without bytes.
+            output.rest = std::mem::take(ring.bytes_to_send(index));
+            output.rest_start = 0;
+        }
+        while output.rest_bytes() > 0 {
+            match sys::send(socket.as_fd(), &output.rest[output.rest_start..]) {
+                Ok(count) => output.rest_start += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        if output.is_blocked() {
+            let sent = std::mem::take(&mut output.rest);
+            output.rest_start = 0;
+            self.keep_spare(sent);
+        }
+        Ok(())
+    }
+}
+
+/// Returns the event of a socket, and adds one if there is none.
+fn event_of<'a>(state: &mut SocketState, slot: usize, events: &'a mut Vec<Ready>) -> &'a mut Ready {
+    let index = *state.event.get_or_insert(events.len());
+    if index == events.len() {
+        events.push(Ready::nothing(Source::Connection(slot)));
+    }
+    &mut events[index]
+}
+
+impl EventLoop for Uring {
+    type Events = Vec<Ready>;
+
+    fn events() -> Vec<Ready> {
+        Vec::new()
+    }
+
+    fn start(&mut self, waker: BorrowedFd<'_>) -> io::Result<()> {
+        self.ring.enable()?;
+        self.waker = Some(waker.try_clone_to_owned()?);
+        self.poll_repeatedly(Subject::Mailbox, 0)
+    }
+
+    fn wait(&mut self, events: &mut Vec<Ready>, timeout: Option<Duration>) -> io::Result<()> {
+        self.free_buffers()?;
+        for event in events.drain(..) {
+            if let Source::Connection(slot) = event.source {
+                self.sockets[slot].event = None;
+            }
+        }
+        self.staged_bytes = 0;
+        let mut done = std::mem::take(&mut self.done);
+        self.ring.enter(timeout, &mut done)?;
+        for sent in done.sent.drain(..) {
+            self.complete_send(sent, events);
+        }
+        for completion in done.completions.drain(..) {
+            self.complete(completion, events)?;
+        }
+        self.done = done;
+        Ok(())
+    }
+
+    #[inline]
+    fn ready(events: &Vec<Ready>) -> impl Iterator<Item = Ready> {
+        events.iter().copied()
+    }
+
+    fn ready_count(events: &Vec<Ready>) -> usize {
+        events.iter().filter(|event| event.source != Source::Mailbox).count()
+    }
+
+    fn add_datagram(&mut self, socket: BorrowedFd<'_>, index: usize) -> io::Result<()> {
+        let socket = socket.try_clone_to_owned()?;
+        self.datagrams.push(DatagramState { socket, polls_output: false });
+        self.poll_repeatedly(Subject::DatagramInput, index)
+    }
+
+    fn await_writable_datagram(
+        &mut self,
+        _socket: BorrowedFd<'_>,
+        index: usize,
+        now: &mut bool,
+        wanted: bool,
+    ) -> io::Result<()> {
+        *now = wanted;
+        let DatagramState { socket, polls_output } = &mut self.datagrams[index];
+        if !wanted || std::mem::replace(polls_output, true) {
+            return Ok(());
+        }
+        let key = key(Subject::DatagramOutput, 0, index);
+        self.ring.poll(File::Open(socket.as_fd()), poll::OUT, false, key)
+    }
+
+    fn add(&mut self, socket: &Socket) -> io::Result<()> {
+        let slot = socket.slot;
+        if slot >= self.sockets.len() {
+            self.sockets.resize_with(slot + 1, SocketState::default);
+        }
+        self.ring.set_file(slot as u32, Some(socket.as_fd()))?;
+        self.request(slot)
+    }
+
+    fn remove(&mut self, socket: &Socket) {
+        // An error is ignored, because the connection is closed in any case.
+        let _ = self.send_accepted(socket);
+        let slot = socket.slot;
+        let state = &mut self.sockets[slot];
+        let has_requests = state.receiving != Receiving::Unarmed || state.polls != 0;
+        state.input.clear(&mut self.ring);
+        let generation = (state.generation + 1) & GENERATION_MASK;
+        *state = SocketState { generation, ..SocketState::default() };
+        // An error means that the ring is out of order. The next wait returns it, too.
+        if has_requests {
+            let _ = self.ring.cancel_all(slot as u32);
+        }
+        let _ = self.ring.set_file(slot as u32, None);
+    }
+
+    #[inline]
+    fn await_next(&mut self, socket: &mut Socket, awaited: Await) -> io::Result<()> {
+        let is_limited = self.is_input_limited;
+        let state = self.state(socket);
+        state.awaited = awaited;
+        if awaited == Await::Input && state.receiving == Receiving::Armed && !is_limited {
+            return Ok(());
+        }
+        self.request(socket.slot)
+    }
+
+    fn limit_input(&mut self, is_limited: bool) {
+        if std::mem::replace(&mut self.is_input_limited, is_limited) == is_limited || !is_limited {
+            return;
+        }
+        for slot in 0..self.sockets.len() {
+            if self.sockets[slot].receiving == Receiving::Armed {
+                // An error means that the ring is out of order. The next wait returns it, too.
+                let _ = self.request(slot);
+            }
+        }
+    }
+
+    #[inline]
+    fn receive(
+        &mut self,
+        socket: &Socket,
+        [first, second]: [&mut [u8]; 2],
+    ) -> io::Result<ReceiveOutcome> {
+        let Uring { ring, sockets, .. } = self;
+        let SocketState { input, output, receiving, .. } = &mut sockets[socket.slot];
+        if let Some(error) = output.failed {
+            return Err(error.into());
+        }
+        if input.has_bytes() {
+            let count = input.take(ring, [first, second]);
+            return Ok(ReceiveOutcome::Bytes {
+                count,
+                more: input.has_bytes() || input.ended.is_some(),
+            });
+        }
+        match input.ended {
+            Some(Ok(())) => Ok(ReceiveOutcome::PeerClosed),
+            Some(Err(error)) => Err(error.into()),
+            // ONE-RECEIVER: the receive request receives the next bytes.
+            None if *receiving != Receiving::Unarmed => Ok(ReceiveOutcome::WouldBlock),
+            None if first.is_empty() => sys::receive(socket.as_fd(), second),
+            None => sys::receive_into_two(socket.as_fd(), first, second),
+        }
+    }
+
+    fn send(&mut self, socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+        self.send_vectored(socket, &[IoSlice::new(bytes)])
+    }
+
+    fn send_vectored(&mut self, socket: &Socket, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let output = &self.state(socket).output;
+        let is_free = output.failed.is_none() && !output.is_blocked();
+        let len = slices.iter().map(|slice| slice.len()).sum();
+        if is_free && self.stage(socket.slot, slices, len) {
+            return Ok(len);
+        }
+        self.send_accepted(socket)?;
+        sys::send_vectored(socket.as_fd(), slices)
+    }
+
+    #[inline]
+    fn send_buffer(&mut self, socket: &Socket, buffer: &mut Vec<u8>) -> bool {
+        let Uring { ring, sockets, spare, staged_bytes, .. } = self;
+        let SocketState { output, generation, .. } = &mut sockets[socket.slot];
+        let is_free = output.failed.is_none() && !output.is_blocked() && output.staged.is_none();
+        // A small output in a large buffer is copied.
+        let is_small = buffer.len() <= STAGED_BYTES_MAX
+            && buffer.capacity() <= 2 * STAGED_BYTES_MAX
+            && *staged_bytes + buffer.len() <= STAGED_TOTAL_BYTES_MAX;
+        if !is_free || !is_small {
+            return false;
+        }
+        *staged_bytes += buffer.len();
+        let bytes = std::mem::replace(buffer, spare.pop().unwrap_or_default());
+        let key = key(Subject::Receive, *generation, socket.slot);
+        output.staged = Some(ring.send(socket.slot as u32, key, bytes));
+        true
+    }
+
+    fn flush(&mut self, socket: &Socket) -> io::Result<()> {
+        self.send_accepted(socket)
+    }
+
+    fn held_bytes(&self, socket: &Socket) -> usize {
+        let SocketState { input, output, .. } = &self.sockets[socket.slot];
+        input.held_bytes() + output.rest.capacity()
+    }
+
+    fn unsent_bytes(&self, socket: &Socket) -> usize {
+        self.sockets[socket.slot].output.rest_bytes()
+    }
+}
