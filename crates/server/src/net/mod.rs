@@ -120,9 +120,11 @@ impl WorkerLoops {
     fn new(settings: &Settings) -> Result<WorkerLoops, LoopsError> {
         let workers = 0..settings.threads;
         let connections_max = settings.connections_max;
+        // A host name can have two addresses, and one worker may serve all sockets.
+        let datagrams_max = (2 * settings.udp.len() * settings.threads_per_udp_port()) as u32;
         if settings.io.allows_uring() {
-            let made = uring::check()
-                .and_then(|()| workers.clone().map(|_| Uring::new(connections_max)).collect());
+            let make = |_| Uring::new(connections_max, datagrams_max);
+            let made = uring::check().and_then(|()| workers.clone().map(make).collect());
             match (made, settings.io) {
                 (Ok(loops), _) => {
                     tracing::info!("io: the workers use io_uring");

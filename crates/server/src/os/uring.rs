@@ -21,7 +21,7 @@
 
 use io_uring::register::Restriction;
 use io_uring::squeue::{Entry, Flags};
-use io_uring::types::{BufRingEntry, CancelBuilder, Fd, Fixed, SubmitArgs, Timespec};
+use io_uring::types::{BufRingEntry, CancelBuilder, Fixed, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode};
 use nix::libc;
 use rustix::io::Errno;
@@ -73,15 +73,6 @@ pub mod poll {
     pub const ERROR: u32 = libc::POLLERR as u32;
     /// Both sides of the connection are closed.
     pub const HANG_UP: u32 = libc::POLLHUP as u32;
-}
-
-/// A file of a request.
-#[derive(Clone, Copy, Debug)]
-pub enum File<'f> {
-    /// The file at this index of the ring's table.
-    Registered(u32),
-    /// Another file.
-    Open(BorrowedFd<'f>),
 }
 
 /// A provided buffer that the kernel has filled.
@@ -192,18 +183,9 @@ impl Ring {
         self.push(request.user_data(tagged(KEY_TAG, key)))
     }
 
-    /// Reports once, or with `repeats` each time, that a file meets one of the conditions.
-    pub fn poll(
-        &mut self,
-        file: File<'_>,
-        conditions: u32,
-        repeats: bool,
-        key: u64,
-    ) -> io::Result<()> {
-        let request = match file {
-            File::Registered(index) => opcode::PollAdd::new(Fixed(index), conditions),
-            File::Open(open) => opcode::PollAdd::new(Fd(open.as_raw_fd()), conditions),
-        };
+    /// Reports once, or with `repeats` each time, that a file of the table meets one of the conditions.
+    pub fn poll(&mut self, file: u32, conditions: u32, repeats: bool, key: u64) -> io::Result<()> {
+        let request = opcode::PollAdd::new(Fixed(file), conditions);
         self.push(request.multi(repeats).build().user_data(tagged(KEY_TAG, key)))
     }
 

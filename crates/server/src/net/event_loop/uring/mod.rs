@@ -43,12 +43,12 @@ mod socket;
 
 use super::{Await, EventLoop, Ready, Socket, Source};
 use crate::os::sys::{self, ReceiveOutcome};
-use crate::os::uring::{Completion, Done, File, Ring, Sent, poll};
+use crate::os::uring::{Completion, Done, Ring, Sent, poll};
 use crate::out::{STAGED_BYTES_MAX, STAGED_TOTAL_BYTES_MAX};
 use rustix::io::Errno;
 use socket::{Receiving, SocketState};
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 /// The maximum number of unused buffers for staged outputs.
@@ -103,30 +103,26 @@ pub(in crate::net) struct Uring {
     spare: Vec<Vec<u8>>,
     /// True if connections receive by system calls, so that they can limit what they receive.
     is_input_limited: bool,
-    waker: Option<OwnedFd>,
-    datagrams: Vec<DatagramState>,
-}
-
-/// A UDP socket.
-struct DatagramState {
-    socket: OwnedFd,
-    /// True if a poll for output has not completed.
-    polls_output: bool,
+    /// The index of the mailbox's waker in the ring's table of files. UDP sockets follow, and connections precede it: their
+    /// indexes are their slots.
+    waker_file: u32,
+    /// For each UDP socket: true if a poll for output has not completed.
+    datagrams_poll_output: Vec<bool>,
 }
 
 impl Uring {
-    /// Makes an event loop for this maximum number of connections. It works in the thread that starts it.
-    pub fn new(connections_max: u32) -> io::Result<Uring> {
+    /// Makes an event loop for these maximum numbers of connections and UDP sockets. It works in the thread that starts it.
+    pub fn new(connections_max: u32, datagrams_max: u32) -> io::Result<Uring> {
         Ok(Uring {
-            ring: Ring::new(connections_max)?,
+            ring: Ring::new(connections_max + 1 + datagrams_max)?,
             sockets: Vec::new(),
             filled: Vec::new(),
             done: Done::default(),
             staged_bytes: 0,
             spare: Vec::new(),
             is_input_limited: false,
-            waker: None,
-            datagrams: Vec::new(),
+            waker_file: connections_max,
+            datagrams_poll_output: Vec::new(),
         })
     }
 
@@ -180,17 +176,21 @@ impl Uring {
         }
         state.polls |= condition;
         let key = key(subject, state.generation, slot);
-        self.ring.poll(File::Registered(slot as u32), condition, false, key)
+        self.ring.poll(slot as u32, condition, false, key)
+    }
+
+    /// Returns the index of a UDP socket in the table of files.
+    fn datagram_file(&self, index: usize) -> u32 {
+        self.waker_file + 1 + index as u32
     }
 
     /// Polls the mailbox's waker, or the input of a UDP socket, until the poll ends.
     fn poll_repeatedly(&mut self, subject: Subject, index: usize) -> io::Result<()> {
-        let descriptor = match subject {
-            Subject::DatagramInput => Some(&self.datagrams[index].socket),
-            _ => self.waker.as_ref(),
+        let file = match subject {
+            Subject::DatagramInput => self.datagram_file(index),
+            _ => self.waker_file,
         };
-        let Some(descriptor) = descriptor else { return Ok(()) };
-        self.ring.poll(File::Open(descriptor.as_fd()), poll::IN, true, key(subject, 0, index))
+        self.ring.poll(file, poll::IN, true, key(subject, 0, index))
     }
 
     /// Handles the completion of a request.
@@ -211,7 +211,7 @@ impl Uring {
                 if completion.more { Ok(()) } else { self.poll_repeatedly(subject, slot) }
             }
             Subject::DatagramOutput => {
-                self.datagrams[slot].polls_output = false;
+                self.datagrams_poll_output[slot] = false;
                 let source = Source::Datagram(slot);
                 events.push(Ready { is_writable: true, ..Ready::nothing(source) });
                 Ok(())
@@ -401,7 +401,7 @@ impl EventLoop for Uring {
 
     fn start(&mut self, waker: BorrowedFd<'_>) -> io::Result<()> {
         self.ring.enable()?;
-        self.waker = Some(waker.try_clone_to_owned()?);
+        self.ring.set_file(self.waker_file, Some(waker))?;
         self.poll_repeatedly(Subject::Mailbox, 0)
     }
 
@@ -435,8 +435,8 @@ impl EventLoop for Uring {
     }
 
     fn add_datagram(&mut self, socket: BorrowedFd<'_>, index: usize) -> io::Result<()> {
-        let socket = socket.try_clone_to_owned()?;
-        self.datagrams.push(DatagramState { socket, polls_output: false });
+        self.ring.set_file(self.datagram_file(index), Some(socket))?;
+        self.datagrams_poll_output.push(false);
         self.poll_repeatedly(Subject::DatagramInput, index)
     }
 
@@ -448,12 +448,11 @@ impl EventLoop for Uring {
         wanted: bool,
     ) -> io::Result<()> {
         *now = wanted;
-        let DatagramState { socket, polls_output } = &mut self.datagrams[index];
-        if !wanted || std::mem::replace(polls_output, true) {
+        if !wanted || std::mem::replace(&mut self.datagrams_poll_output[index], true) {
             return Ok(());
         }
         let key = key(Subject::DatagramOutput, 0, index);
-        self.ring.poll(File::Open(socket.as_fd()), poll::OUT, false, key)
+        self.ring.poll(self.datagram_file(index), poll::OUT, false, key)
     }
 
     fn add(&mut self, socket: &Socket) -> io::Result<()> {
