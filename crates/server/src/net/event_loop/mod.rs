@@ -22,6 +22,8 @@
 //! UDP sockets only need events: the worker receives and sends their datagrams by system calls.
 
 mod epoll;
+#[cfg(test)]
+mod tests;
 mod uring;
 
 pub(super) use epoll::Epoll;

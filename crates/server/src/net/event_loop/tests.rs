@@ -248,7 +248,8 @@ fn a_removed_socket_causes_no_event_and_its_slot_can_be_used_again<L: EventLoop>
         let mut new = tested.open(3);
         assert!(tested.wait(NOW).is_empty(), "round {round}: the new socket has no input");
         let end = old.client.read(&mut [0; 10]).map(|count| assert_eq!(count, 0));
-        let is_closed = end.is_ok() || end.is_err_and(|error| error.kind() != ErrorKind::WouldBlock);
+        let is_closed =
+            end.is_ok() || end.is_err_and(|error| error.kind() != ErrorKind::WouldBlock);
         assert!(is_closed, "round {round}: the kernel has closed the old socket");
         new.client.write_all(b"new").expect("the socket takes the bytes");
         tested.wait_for(Source::Connection(3), |event| event.is_readable);
@@ -269,7 +270,9 @@ fn accepted_output_arrives_although_the_socket_is_removed<L: EventLoop>(mut test
     let mut received = Vec::new();
     pair.client.read_to_end(&mut received).expect("the server has closed the connection");
     assert_eq!(received, b"first second");
-    assert!(next.client.read(&mut [0; 10]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock));
+    assert!(
+        next.client.read(&mut [0; 10]).is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    );
 }
 
 fn with_limited_input_nothing_is_received_in_advance<L: EventLoop>(mut tested: Tested<L>) {
