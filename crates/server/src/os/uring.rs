@@ -505,3 +505,7 @@ pub fn check() -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
+
+#[cfg(test)]
+#[path = "uring_tests.rs"]
+mod tests;
