@@ -263,7 +263,7 @@ impl<'e> Connection<'e> {
         self.session.is_uploading() || self.waiting_ticket().is_some() || self.held.pinned > 0
     }
 
-    /// True if so much of a value has not arrived that the rest is worth receiving into the memory of its item.
+    /// True if the part of a value that has not arrived is large enough to be received into the memory of its item.
     pub fn awaits_large_part(&mut self) -> bool {
         self.session.upload_target().is_some_and(|target| target.len() >= LARGE_PART_BYTES_MIN)
     }

@@ -451,7 +451,7 @@ impl Drop for Buffers {
     fn drop(&mut self) {
         // SAFETY: `new` has leaked a box of this type. The ring, which is dropped earlier, was the only other user.
         drop(unsafe { Box::from_raw(self.table.cast::<Table>().as_ptr()) });
-        // SAFETY: as above.
+        // SAFETY: `new` has leaked a box of this slice, and the ring was the only other user.
         drop(unsafe { Box::from_raw(self.bytes.as_ptr()) });
     }
 }

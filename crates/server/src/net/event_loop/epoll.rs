@@ -3,7 +3,7 @@
 //! The event loop is edge-triggered. It reports a writable socket only while the client's output is blocked, so that a
 //! round of a client needs two system calls: one to receive, and one to send.
 
-use super::{Await, EventLoop, Ready, Socket, Source};
+use super::contract::{Await, EventLoop, Ready, Socket, Source};
 use crate::os::sys::{self, ReceiveOutcome};
 use mio::event::Event;
 use mio::unix::SourceFd;

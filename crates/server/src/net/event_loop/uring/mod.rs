@@ -41,7 +41,7 @@
 
 mod socket;
 
-use super::{Await, EventLoop, Ready, Socket, Source};
+use super::contract::{Await, EventLoop, Ready, Socket, Source};
 use crate::os::sys::{self, ReceiveOutcome};
 use crate::os::uring::{Completion, Done, Ring, Sent, poll};
 use crate::out::{STAGED_BYTES_MAX, STAGED_TOTAL_BYTES_MAX};

@@ -1,6 +1,6 @@
 //! The state of one socket in a ring: what is requested from the kernel, and the bytes on their way in and out.
 
-use super::super::Await;
+use crate::net::event_loop::contract::Await;
 use crate::os::uring::{Received, Ring};
 use rustix::io::Errno;
 use std::collections::VecDeque;
