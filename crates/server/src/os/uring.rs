@@ -226,7 +226,7 @@ impl Ring {
         done.sent.extend(self.outgoing.drain(..).map(|Outgoing { key, bytes, result, .. }| {
             let taken = match result.map(count) {
                 None => Ok(bytes.len()),
-                Some(Err(Errno::AGAIN)) => Ok(0),
+                Some(Err(Errno::AGAIN | Errno::INTR)) => Ok(0),
                 Some(taken) => taken.map(|taken| taken as usize),
             };
             Sent { key, bytes, taken }
