@@ -39,54 +39,23 @@
 //! **Overflow.** If the queue of completions is full, the kernel keeps further completions and ends receive requests.
 //! `os::uring` takes them all, and the connections get new requests when they wait for input again.
 
+mod key;
 mod socket;
+mod stage;
 
 use super::contract::{Await, EventLoop, Ready, Socket, Source};
 use crate::os::sys::{self, ReceiveOutcome};
 use crate::os::uring::{Completion, Done, Ring, Sent, poll};
-use crate::out::{STAGED_BYTES_MAX, STAGED_TOTAL_BYTES_MAX};
+use key::{Key, Subject, next_generation};
 use rustix::io::Errno;
 use socket::{Receiving, SocketState};
+use stage::Stage;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// The maximum number of unused buffers for staged outputs.
-const SPARE_BUFFERS_MAX: usize = STAGED_TOTAL_BYTES_MAX / STAGED_BYTES_MAX;
 /// A connection with a longer backlog has no receive request.
 const BACKLOG_BYTES_MAX: usize = 16 << 10;
-
-/// What a request is about. It is part of the request's key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Subject {
-    Receive,
-    PollInput,
-    PollOutput,
-    PollError,
-    Mailbox,
-    DatagramInput,
-    DatagramOutput,
-}
-
-const SUBJECTS: [Subject; 7] = [
-    Subject::Receive,
-    Subject::PollInput,
-    Subject::PollOutput,
-    Subject::PollError,
-    Subject::Mailbox,
-    Subject::DatagramInput,
-    Subject::DatagramOutput,
-];
-const SUBJECT_SHIFT: u32 = 56;
-const GENERATION_SHIFT: u32 = 32;
-const GENERATION_MASK: u32 = (1 << (SUBJECT_SHIFT - GENERATION_SHIFT)) - 1;
-
-/// Returns the key of a request.
-fn key(subject: Subject, generation: u32, slot: usize) -> u64 {
-    (subject as u64) << SUBJECT_SHIFT
-        | u64::from(generation & GENERATION_MASK) << GENERATION_SHIFT
-        | slot as u64
-}
 
 /// An event loop over io_uring.
 pub(in crate::net) struct Uring {
@@ -97,10 +66,7 @@ pub(in crate::net) struct Uring {
     filled: Vec<usize>,
     /// The completions of the last wait. The field keeps the memory of the lists.
     done: Done,
-    /// The number of bytes that were staged since the last wait.
-    staged_bytes: usize,
-    /// Unused buffers for staged outputs.
-    spare: Vec<Vec<u8>>,
+    stage: Stage,
     /// True if connections receive by system calls, so that they can limit what they receive.
     is_input_limited: bool,
     /// The index of the mailbox's waker in the ring's table of files. UDP sockets follow, and connections precede it: their
@@ -118,8 +84,7 @@ impl Uring {
             sockets: Vec::new(),
             filled: Vec::new(),
             done: Done::default(),
-            staged_bytes: 0,
-            spare: Vec::new(),
+            stage: Stage::default(),
             is_input_limited: false,
             waker_file: connections_max,
             datagrams_poll_output: Vec::new(),
@@ -141,7 +106,8 @@ impl Uring {
                     return Ok(());
                 }
                 state.receiving = Receiving::Armed;
-                self.ring.receive(slot as u32, key(Subject::Receive, state.generation, slot))
+                let key = state.key(Subject::Receive, slot);
+                self.ring.receive(slot as u32, key)
             }
             (Await::Input | Await::Value, Receiving::Unarmed) => {
                 self.poll(slot, Subject::PollInput, poll::IN)
@@ -165,7 +131,7 @@ impl Uring {
             return Ok(());
         }
         state.receiving = Receiving::Ending;
-        self.ring.cancel(key(Subject::Receive, state.generation, slot))
+        self.ring.cancel(state.key(Subject::Receive, slot))
     }
 
     /// Polls a socket for a condition, unless a poll for it has not completed.
@@ -175,7 +141,7 @@ impl Uring {
             return Ok(());
         }
         state.polls |= condition;
-        let key = key(subject, state.generation, slot);
+        let key = state.key(subject, slot);
         self.ring.poll(slot as u32, condition, false, key)
     }
 
@@ -190,18 +156,20 @@ impl Uring {
             Subject::DatagramInput => self.datagram_file(index),
             _ => self.waker_file,
         };
-        self.ring.poll(file, poll::IN, true, key(subject, 0, index))
+        let key = Key { subject, generation: 0, slot: index };
+        self.ring.poll(file, poll::IN, true, key.pack())
     }
 
     /// Handles the completion of a request.
     fn complete(&mut self, completion: Completion, events: &mut Vec<Ready>) -> io::Result<()> {
-        let subject = SUBJECTS[(completion.key >> SUBJECT_SHIFT) as usize];
-        let slot = (completion.key & u64::from(u32::MAX)) as usize;
+        let key = Key::unpack(completion.key);
+        let Key { subject, slot, .. } = key;
         match subject {
-            Subject::Receive => self.complete_receive(slot, completion, events),
-            Subject::PollInput => self.complete_poll(slot, poll::IN, &completion, events),
-            Subject::PollOutput => self.complete_poll(slot, poll::OUT, &completion, events),
-            Subject::PollError => self.complete_poll(slot, poll::ERROR, &completion, events),
+            Subject::Receive => self.complete_receive(key, completion, events),
+            Subject::PollInput => self.complete_poll(key, poll::IN, completion.result, events),
+            Subject::PollOutput => self.complete_poll(key, poll::OUT, completion.result, events),
+            Subject::PollError => self.complete_poll(key, poll::ERROR, completion.result, events),
+            Subject::Send => unreachable!("the ring reports sends as `Sent`"),
             Subject::Mailbox | Subject::DatagramInput => {
                 let source = match subject {
                     Subject::Mailbox => Source::Mailbox,
@@ -220,19 +188,19 @@ impl Uring {
     }
 
     /// Returns the state of the socket for which a request was made, or `None` if the socket was removed.
-    fn requester(&mut self, slot: usize, key: u64) -> Option<&mut SocketState> {
-        let generation = (key >> GENERATION_SHIFT) as u32 & GENERATION_MASK;
-        self.sockets.get_mut(slot).filter(|state| state.generation == generation)
+    fn requester(&mut self, key: Key) -> Option<&mut SocketState> {
+        self.sockets.get_mut(key.slot).filter(|state| state.generation == key.generation)
     }
 
     fn complete_receive(
         &mut self,
-        slot: usize,
+        key: Key,
         completion: Completion,
         events: &mut Vec<Ready>,
     ) -> io::Result<()> {
-        let Completion { key, result, received, more } = completion;
-        let Some(state) = self.requester(slot, key) else {
+        let Completion { result, received, more, .. } = completion;
+        let slot = key.slot;
+        let Some(state) = self.requester(key) else {
             received.into_iter().for_each(|received| self.ring.give_back(received));
             return Ok(());
         };
@@ -268,15 +236,15 @@ impl Uring {
 
     fn complete_poll(
         &mut self,
-        slot: usize,
+        key: Key,
         condition: u32,
-        completion: &Completion,
+        result: Result<u32, Errno>,
         events: &mut Vec<Ready>,
     ) -> io::Result<()> {
-        let Some(state) = self.requester(slot, completion.key) else { return Ok(()) };
+        let Some(state) = self.requester(key) else { return Ok(()) };
         state.polls &= !condition;
-        let event = event_of(state, slot, events);
-        match completion.result {
+        let event = event_of(state, key.slot, events);
+        match result {
             Ok(met) => {
                 let is_closed = met & (poll::HANG_UP | poll::ERROR) != 0;
                 event.is_readable |= met & poll::IN != 0 || is_closed;
@@ -293,8 +261,9 @@ impl Uring {
     #[inline]
     fn complete_send(&mut self, sent: Sent, events: &mut Vec<Ready>) {
         let Sent { key, bytes, taken } = sent;
-        let slot = (key & u64::from(u32::MAX)) as usize;
-        if let Some(state) = self.requester(slot, key) {
+        let key = Key::unpack(key);
+        let slot = key.slot;
+        if let Some(state) = self.requester(key) {
             state.output.staged = None;
             match taken {
                 Ok(count) if count == bytes.len() => {}
@@ -310,15 +279,7 @@ impl Uring {
                 }
             }
         }
-        self.keep_spare(bytes);
-    }
-
-    /// Keeps a buffer for the next staged output.
-    fn keep_spare(&mut self, mut bytes: Vec<u8>) {
-        if self.spare.len() < SPARE_BUFFERS_MAX && bytes.capacity() <= STAGED_BYTES_MAX {
-            bytes.clear();
-            self.spare.push(bytes);
-        }
+        self.stage.keep(bytes);
     }
 
     /// BUFFERS-RETURN: copies the input that is left to the backlogs, and gives all buffers back.
@@ -333,24 +294,6 @@ impl Uring {
             }
         }
         Ok(())
-    }
-
-    /// Appends bytes to the staged output of a socket, or stages them. Returns false if there is no room for them.
-    fn stage(&mut self, slot: usize, slices: &[IoSlice<'_>], len: usize) -> bool {
-        let Uring { ring, sockets, spare, staged_bytes, .. } = self;
-        let state = &mut sockets[slot];
-        let staged_len = state.output.staged.map_or(0, |index| ring.bytes_to_send(index).len());
-        if staged_len + len > STAGED_BYTES_MAX || *staged_bytes + len > STAGED_TOTAL_BYTES_MAX {
-            return false;
-        }
-        *staged_bytes += len;
-        let index = *state.output.staged.get_or_insert_with(|| {
-            let key = key(Subject::Receive, state.generation, slot);
-            ring.send(slot as u32, key, spare.pop().unwrap_or_default())
-        });
-        let staged = ring.bytes_to_send(index);
-        slices.iter().for_each(|slice| staged.extend_from_slice(slice));
-        true
     }
 
     /// Sends what the socket has not taken, and the staged output. Returns the error `WouldBlock` if the socket takes only
@@ -377,7 +320,7 @@ impl Uring {
         if output.is_blocked() {
             let sent = std::mem::take(&mut output.rest);
             output.rest_start = 0;
-            self.keep_spare(sent);
+            self.stage.keep(sent);
         }
         Ok(())
     }
@@ -412,7 +355,7 @@ impl EventLoop for Uring {
                 self.sockets[slot].event = None;
             }
         }
-        self.staged_bytes = 0;
+        self.stage.clear();
         let mut done = std::mem::take(&mut self.done);
         self.ring.enter(timeout, &mut done)?;
         for sent in done.sent.drain(..) {
@@ -451,8 +394,8 @@ impl EventLoop for Uring {
         if !wanted || std::mem::replace(&mut self.datagrams_poll_output[index], true) {
             return Ok(());
         }
-        let key = key(Subject::DatagramOutput, 0, index);
-        self.ring.poll(self.datagram_file(index), poll::OUT, false, key)
+        let key = Key { subject: Subject::DatagramOutput, generation: 0, slot: index };
+        self.ring.poll(self.datagram_file(index), poll::OUT, false, key.pack())
     }
 
     fn add(&mut self, socket: &Socket) -> io::Result<()> {
@@ -471,7 +414,7 @@ impl EventLoop for Uring {
         let state = &mut self.sockets[slot];
         let has_requests = state.receiving != Receiving::Unarmed || state.polls != 0;
         state.input.clear(&mut self.ring);
-        let generation = (state.generation + 1) & GENERATION_MASK;
+        let generation = next_generation(state.generation);
         *state = SocketState { generation, ..SocketState::default() };
         // An error means that the ring is out of order. The next wait returns it, too.
         if has_requests {
@@ -536,11 +479,16 @@ impl EventLoop for Uring {
     }
 
     fn send_vectored(&mut self, socket: &Socket, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let output = &self.state(socket).output;
-        let is_free = output.failed.is_none() && !output.is_blocked();
-        let len = slices.iter().map(|slice| slice.len()).sum();
-        if is_free && self.stage(socket.slot, slices, len) {
-            return Ok(len);
+        let Uring { ring, sockets, stage, .. } = self;
+        let state = &mut sockets[socket.slot];
+        if state.output.can_stage() {
+            let len = slices.iter().map(|slice| slice.len()).sum();
+            let request = (socket.slot as u32, state.key(Subject::Send, socket.slot));
+            let staged = state.output.staged;
+            if let Some(index) = stage.append(ring, staged, request, slices, len) {
+                state.output.staged = Some(index);
+                return Ok(len);
+            }
         }
         self.send_accepted(socket)?;
         sys::send_vectored(socket.as_fd(), slices)
@@ -548,21 +496,14 @@ impl EventLoop for Uring {
 
     #[inline]
     fn send_buffer(&mut self, socket: &Socket, buffer: &mut Vec<u8>) -> bool {
-        let Uring { ring, sockets, spare, staged_bytes, .. } = self;
-        let SocketState { output, generation, .. } = &mut sockets[socket.slot];
-        let is_free = output.failed.is_none() && !output.is_blocked() && output.staged.is_none();
-        // A small output in a large buffer is copied.
-        let is_small = buffer.len() <= STAGED_BYTES_MAX
-            && buffer.capacity() <= 2 * STAGED_BYTES_MAX
-            && *staged_bytes + buffer.len() <= STAGED_TOTAL_BYTES_MAX;
-        if !is_free || !is_small {
+        let Uring { ring, sockets, stage, .. } = self;
+        let state = &mut sockets[socket.slot];
+        if !state.output.can_stage() || state.output.staged.is_some() {
             return false;
         }
-        *staged_bytes += buffer.len();
-        let bytes = std::mem::replace(buffer, spare.pop().unwrap_or_default());
-        let key = key(Subject::Receive, *generation, socket.slot);
-        output.staged = Some(ring.send(socket.slot as u32, key, bytes));
-        true
+        let key = state.key(Subject::Send, socket.slot);
+        state.output.staged = stage.add_buffer(ring, socket.slot as u32, key, buffer);
+        state.output.staged.is_some()
     }
 
     fn flush(&mut self, socket: &Socket) -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! The state of one socket in a ring: what is requested from the kernel, and the bytes on their way in and out.
 
+use super::key::{Key, Subject};
 use crate::net::event_loop::contract::Await;
 use crate::os::uring::{Received, Ring};
 use rustix::io::Errno;
@@ -71,6 +72,13 @@ impl Default for SocketState {
             input: Input::default(),
             output: Output::default(),
         }
+    }
+}
+
+impl SocketState {
+    /// Returns the key of a request for this socket, whose connection has this slot.
+    pub fn key(&self, subject: Subject, slot: usize) -> u64 {
+        Key { subject, generation: self.generation, slot }.pack()
     }
 }
 
@@ -164,6 +172,11 @@ impl Input {
 }
 
 impl Output {
+    /// True if more output can be sent in the next wait.
+    pub fn can_stage(&self) -> bool {
+        self.failed.is_none() && !self.is_blocked()
+    }
+
     /// True if the socket has not taken an earlier send completely.
     pub fn is_blocked(&self) -> bool {
         !self.rest.is_empty()
