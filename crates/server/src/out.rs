@@ -52,8 +52,10 @@ pub(crate) fn is_large(view: &ItemView<'_, '_>) -> bool {
 
 /// The maximum length of an output that a worker with io_uring sends later, together with those of other connections.
 pub(crate) const STAGED_BYTES_MAX: usize = 16 << 10;
+/// The maximum number of these outputs, so that the first one does not wait for long.
+pub(crate) const STAGED_OUTPUTS_MAX: usize = 32;
 /// The maximum length of all these outputs of a worker.
-pub(crate) const STAGED_TOTAL_BYTES_MAX: usize = 1 << 20;
+pub(crate) const STAGED_TOTAL_BYTES_MAX: usize = STAGED_OUTPUTS_MAX * STAGED_BYTES_MAX;
 
 /// The replies of one connection that are not written yet. A new output owns no heap memory. An output whose bytes are
 /// all written keeps its buffer.

@@ -161,6 +161,9 @@ impl<'e, L: EventLoop> Worker<'e, L> {
                         .note_readiness(event.is_readable || event.is_error, event.is_writable),
                 }
             }
+            if queued + datagrams > 0 || self.must_check {
+                self.core.event_loop.submit()?;
+            }
             for _ in 0..queued {
                 let Some(slot) = self.queue.pop_front() else { break };
                 if self.connections.get(slot).is_some_and(|connection| connection.queued) {

@@ -106,6 +106,17 @@ pub struct Sent {
     pub taken: Result<usize, Errno>,
 }
 
+/// How long a call of [`Ring::enter`] waits for a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It only submits: the kernel does not continue requests that it has taken before.
+    No,
+    /// At most for this time, which may be 0.
+    For(Duration),
+    /// Until a completion or a signal.
+    Forever,
+}
+
 /// What a call of [`Ring::enter`] has completed.
 #[derive(Debug, Default)]
 pub struct Done {
@@ -211,9 +222,8 @@ impl Ring {
         &mut self.outgoing[index].bytes
     }
 
-    /// Submits everything, and waits until there is a completion or the timeout is over; without a timeout, also until a
-    /// signal. Appends what is completed. Every send is.
-    pub fn enter(&mut self, timeout: Option<Duration>, done: &mut Done) -> io::Result<()> {
+    /// Submits everything, and waits for a completion. Appends what is completed. Every send is.
+    pub fn enter(&mut self, wait: Wait, done: &mut Done) -> io::Result<()> {
         if self.is_broken {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
@@ -221,7 +231,7 @@ impl Ring {
         // SENT-AT-ONCE: after an error, the kernel may not have taken all submissions, so the ring keeps the bytes.
         self.is_broken = true;
         self.submit_sends()?;
-        self.submit_and_wait(timeout, done)?;
+        self.submit_and_wait(wait, done)?;
         self.is_broken = false;
         done.sent.extend(self.outgoing.drain(..).map(|Outgoing { key, bytes, result, .. }| {
             let taken = match result.map(count) {
@@ -235,13 +245,9 @@ impl Ring {
     }
 
     /// Makes the system call until the kernel has taken all submissions, and all completions are taken from the queue.
-    fn submit_and_wait(
-        &mut self,
-        mut timeout: Option<Duration>,
-        done: &mut Done,
-    ) -> io::Result<()> {
+    fn submit_and_wait(&mut self, mut wait: Wait, done: &mut Done) -> io::Result<()> {
         for _ in 0..ENTERS_MAX {
-            match self.submit(timeout) {
+            match self.submit(wait) {
                 Ok(_) => {}
                 Err(error) => match Errno::from_io_error(&error) {
                     // AGAIN and BUSY: the kernel lacks memory for a request or for completions.
@@ -254,7 +260,7 @@ impl Ring {
             if queue.is_empty() && !queue.cq_overflow() {
                 return Ok(());
             }
-            timeout = Some(Duration::ZERO);
+            wait = Wait::No;
         }
         Err(io::ErrorKind::OutOfMemory.into())
     }
@@ -304,13 +310,20 @@ impl Ring {
         Err(io::ErrorKind::OutOfMemory.into())
     }
 
-    /// Makes the system call. With a timeout of 0, it does not wait.
-    fn submit(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
-        let want = u32::from(timeout != Some(Duration::ZERO));
-        let timespec = Timespec::from(timeout.unwrap_or_default());
-        let args = match timeout {
-            Some(_) => SubmitArgs::new().timespec(&timespec),
-            None => SubmitArgs::new(),
+    /// Makes the system call.
+    fn submit(&mut self, wait: Wait) -> io::Result<usize> {
+        let (timespec, want);
+        let args = match wait {
+            Wait::No => return self.ring.submit(),
+            Wait::For(timeout) => {
+                want = u32::from(!timeout.is_zero());
+                timespec = Timespec::from(timeout);
+                SubmitArgs::new().timespec(&timespec)
+            }
+            Wait::Forever => {
+                want = 1;
+                SubmitArgs::new()
+            }
         };
         let flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
         let pending = self.ring.submission().len() as u32;
@@ -472,7 +485,7 @@ pub fn check() -> io::Result<()> {
     // A socket that does not block takes only a part of this.
     theirs.write_all(b"input")?;
     let mut done = Done::default();
-    ring.enter(Some(Duration::ZERO), &mut done)?;
+    ring.enter(Wait::For(Duration::ZERO), &mut done)?;
     let [Completion { key: 1, result: Ok(5), received: Some(received), more: true }] =
         &done.completions[..]
     else {
@@ -484,7 +497,7 @@ pub fn check() -> io::Result<()> {
     loop {
         done = Done::default();
         ring.send(0, 2, vec![b'a'; 100_000]);
-        ring.enter(Some(Duration::ZERO), &mut done)?;
+        ring.enter(Wait::No, &mut done)?;
         match done.sent[..] {
             [Sent { taken: Ok(100_000), .. }] => sent_bytes += 100_000,
             [Sent { taken: Ok(part), .. }] => {

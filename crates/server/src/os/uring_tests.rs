@@ -1,6 +1,6 @@
 //! Tests of rings that need their inner parts.
 
-use super::{Done, Ring, check};
+use super::{Done, Ring, Wait, check};
 use io_uring::opcode;
 use io_uring::types::Fixed;
 use rustix::io::Errno;
@@ -23,7 +23,7 @@ fn a_ring_refuses_operations_that_the_server_does_not_use() {
     for (key, entry) in entries.into_iter().enumerate() {
         ring.push(entry.user_data(key as u64)).expect("the queue has room");
         let mut done = Done::default();
-        ring.enter(Some(Duration::ZERO), &mut done).expect("the kernel takes the request");
+        ring.enter(Wait::For(Duration::ZERO), &mut done).expect("the kernel takes the request");
         let results: Vec<_> = done.completions.iter().map(|it| (it.key, it.result)).collect();
         assert_eq!(results, [(key as u64, Err(Errno::ACCESS))]);
     }

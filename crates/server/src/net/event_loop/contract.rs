@@ -144,6 +144,12 @@ pub(in crate::net) trait EventLoop {
         false
     }
 
+    /// Sends the output that all sockets have accepted. The worker calls this function before work for other connections, so
+    /// that the output does not wait for it.
+    fn submit(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Sends what the socket has accepted. Returns the error `WouldBlock` if the socket takes only a part.
     fn flush(&mut self, _socket: &Socket) -> io::Result<()> {
         Ok(())

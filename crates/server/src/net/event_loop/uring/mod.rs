@@ -23,8 +23,9 @@
 //! - If all buffers are in use, the kernel ends the receive request. A system call then receives the input, and the
 //!   connection gets a new request.
 //!
-//! **Output.** Small outputs are *staged*: they are sent in the next wait, together with those of other connections. The
-//! wait decides the fate of each (SENT-AT-ONCE in `os::uring`), so the memory of a staged output lives until then, even if
+//! **Output.** Small outputs are *staged*: they are sent in the next wait, together with those of other connections. They are
+//! sent earlier if there are many of them, or if the worker has other work to do ([`EventLoop::submit`]). The system call
+//! decides the fate of each (SENT-AT-ONCE in `os::uring`), so the memory of a staged output lives until then, even if
 //! its connection is closed. If a socket takes only a part, the *rest* stays here, and the connection is blocked until a
 //! poll reports that the socket is writable. Outputs of more than [`STAGED_BYTES_MAX`], and values in the memory of items,
 //! are sent by a system call, which costs little in comparison and needs no memory to outlive it. So does the last output
@@ -45,7 +46,7 @@ mod stage;
 
 use super::contract::{Await, EventLoop, Ready, Socket, Source};
 use crate::os::sys::{self, ReceiveOutcome};
-use crate::os::uring::{Completion, Done, Ring, Sent, poll};
+use crate::os::uring::{Completion, Done, Ring, Sent, Wait, poll};
 use key::{Key, Subject, next_generation};
 use rustix::io::Errno;
 use socket::{Receiving, SocketState};
@@ -64,8 +65,10 @@ pub(in crate::net) struct Uring {
     sockets: Vec<SocketState>,
     /// The slots whose sockets may have provided buffers.
     filled: Vec<usize>,
-    /// The completions of the last wait. The field keeps the memory of the lists.
+    /// The completions that the next wait reports.
     done: Done,
+    /// The slots of sockets that have not taken an output completely, which the next wait reports.
+    unfinished: Vec<usize>,
     stage: Stage,
     /// True if connections receive by system calls, so that they can limit what they receive.
     is_input_limited: bool,
@@ -84,6 +87,7 @@ impl Uring {
             sockets: Vec::new(),
             filled: Vec::new(),
             done: Done::default(),
+            unfinished: Vec::new(),
             stage: Stage::default(),
             is_input_limited: false,
             waker_file: connections_max,
@@ -257,9 +261,28 @@ impl Uring {
         Ok(())
     }
 
+    /// Submits everything, and waits for a completion. Then no output is staged.
+    fn enter(&mut self, wait: Wait) -> io::Result<()> {
+        self.stage.clear();
+        self.ring.enter(wait, &mut self.done)?;
+        let mut sent = std::mem::take(&mut self.done.sent);
+        sent.drain(..).for_each(|sent| self.complete_send(sent));
+        self.done.sent = sent;
+        Ok(())
+    }
+
+    /// Sends the staged outputs if there must be no more.
+    #[inline]
+    fn submit_if_full(&mut self) {
+        if self.stage.is_full() {
+            // An error means that the ring is out of order. The next wait returns it, too.
+            let _ = self.enter(Wait::No);
+        }
+    }
+
     /// Handles the outcome of a staged output.
     #[inline]
-    fn complete_send(&mut self, sent: Sent, events: &mut Vec<Ready>) {
+    fn complete_send(&mut self, sent: Sent) {
         let Sent { key, bytes, taken } = sent;
         let key = Key::unpack(key);
         let slot = key.slot;
@@ -269,13 +292,12 @@ impl Uring {
                 Ok(count) if count == bytes.len() => {}
                 Ok(count) => {
                     (state.output.rest, state.output.rest_start) = (bytes, count);
-                    event_of(state, slot, events).is_blocked = true;
+                    self.unfinished.push(slot);
                     return;
                 }
                 Err(error) => {
                     state.output.failed = Some(error);
-                    let event = event_of(state, slot, events);
-                    (event.is_readable, event.is_error) = (true, true);
+                    self.unfinished.push(slot);
                 }
             }
         }
@@ -355,16 +377,27 @@ impl EventLoop for Uring {
                 self.sockets[slot].event = None;
             }
         }
-        self.stage.clear();
-        let mut done = std::mem::take(&mut self.done);
-        self.ring.enter(timeout, &mut done)?;
-        for sent in done.sent.drain(..) {
-            self.complete_send(sent, events);
+        self.enter(if self.done.completions.is_empty() && self.unfinished.is_empty() {
+            timeout.map_or(Wait::Forever, Wait::For)
+        } else {
+            Wait::For(Duration::ZERO)
+        })?;
+        while let Some(slot) = self.unfinished.pop() {
+            let state = &mut self.sockets[slot];
+            let (is_error, is_blocked) = (state.output.failed.is_some(), state.output.is_blocked());
+            // Another socket may have the slot now.
+            if is_error || is_blocked {
+                let event = event_of(state, slot, events);
+                event.is_readable |= is_error;
+                event.is_error |= is_error;
+                event.is_blocked |= is_blocked;
+            }
         }
-        for completion in done.completions.drain(..) {
+        let mut completions = std::mem::take(&mut self.done.completions);
+        for completion in completions.drain(..) {
             self.complete(completion, events)?;
         }
-        self.done = done;
+        self.done.completions = completions;
         Ok(())
     }
 
@@ -487,6 +520,7 @@ impl EventLoop for Uring {
             let staged = state.output.staged;
             if let Some(index) = stage.append(ring, staged, request, slices, len) {
                 state.output.staged = Some(index);
+                self.submit_if_full();
                 return Ok(len);
             }
         }
@@ -503,7 +537,13 @@ impl EventLoop for Uring {
         }
         let key = state.key(Subject::Send, socket.slot);
         state.output.staged = stage.add_buffer(ring, socket.slot as u32, key, buffer);
-        state.output.staged.is_some()
+        let is_staged = state.output.staged.is_some();
+        self.submit_if_full();
+        is_staged
+    }
+
+    fn submit(&mut self) -> io::Result<()> {
+        if self.stage.is_empty() { Ok(()) } else { self.enter(Wait::No) }
     }
 
     fn flush(&mut self, socket: &Socket) -> io::Result<()> {

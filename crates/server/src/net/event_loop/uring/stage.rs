@@ -1,25 +1,32 @@
 //! The outputs that are sent in the next wait, within limits.
 
 use crate::os::uring::Ring;
-use crate::out::{STAGED_BYTES_MAX, STAGED_TOTAL_BYTES_MAX};
+use crate::out::{STAGED_BYTES_MAX, STAGED_OUTPUTS_MAX};
 use std::io::IoSlice;
-
-/// The maximum number of unused buffers.
-const SPARE_BUFFERS_MAX: usize = STAGED_TOTAL_BYTES_MAX / STAGED_BYTES_MAX;
 
 /// The limits of staged outputs, and the buffers for them.
 #[derive(Default)]
 pub(super) struct Stage {
-    /// The number of bytes that were staged since the last wait.
-    staged_bytes: usize,
+    /// The number of staged outputs.
+    outputs: usize,
     /// Unused buffers.
     spare: Vec<Vec<u8>>,
 }
 
 impl Stage {
-    /// Begins with no staged output.
+    /// True if no output is staged.
+    pub fn is_empty(&self) -> bool {
+        self.outputs == 0
+    }
+
+    /// True if the staged outputs must be sent before others are staged.
+    pub fn is_full(&self) -> bool {
+        self.outputs == STAGED_OUTPUTS_MAX
+    }
+
+    /// Records that all staged outputs are submitted.
     pub fn clear(&mut self) {
-        self.staged_bytes = 0;
+        self.outputs = 0;
     }
 
     /// Stages a buffer, and replaces it by an empty one. Returns the index of the send, or `None` if there is no room. A
@@ -31,13 +38,10 @@ impl Stage {
         key: u64,
         buffer: &mut Vec<u8>,
     ) -> Option<usize> {
-        if buffer.len() > STAGED_BYTES_MAX
-            || buffer.capacity() > 2 * STAGED_BYTES_MAX
-            || self.staged_bytes + buffer.len() > STAGED_TOTAL_BYTES_MAX
-        {
+        if buffer.len() > STAGED_BYTES_MAX || buffer.capacity() > 2 * STAGED_BYTES_MAX {
             return None;
         }
-        self.staged_bytes += buffer.len();
+        self.outputs += 1;
         let bytes = std::mem::replace(buffer, self.spare.pop().unwrap_or_default());
         Some(ring.send(file, key, bytes))
     }
@@ -53,12 +57,13 @@ impl Stage {
         len: usize,
     ) -> Option<usize> {
         let staged_len = staged.map_or(0, |index| ring.bytes_to_send(index).len());
-        if staged_len + len > STAGED_BYTES_MAX || self.staged_bytes + len > STAGED_TOTAL_BYTES_MAX {
+        if staged_len + len > STAGED_BYTES_MAX {
             return None;
         }
-        self.staged_bytes += len;
-        let index =
-            staged.unwrap_or_else(|| ring.send(file, key, self.spare.pop().unwrap_or_default()));
+        let index = staged.unwrap_or_else(|| {
+            self.outputs += 1;
+            ring.send(file, key, self.spare.pop().unwrap_or_default())
+        });
         let bytes = ring.bytes_to_send(index);
         slices.iter().for_each(|slice| bytes.extend_from_slice(slice));
         Some(index)
@@ -66,7 +71,7 @@ impl Stage {
 
     /// Keeps a buffer for the next output.
     pub fn keep(&mut self, mut bytes: Vec<u8>) {
-        if self.spare.len() < SPARE_BUFFERS_MAX && bytes.capacity() <= STAGED_BYTES_MAX {
+        if self.spare.len() < STAGED_OUTPUTS_MAX && bytes.capacity() <= STAGED_BYTES_MAX {
             bytes.clear();
             self.spare.push(bytes);
         }
