@@ -1,4 +1,7 @@
-//! The log of the server at its start: the parts of its memory, and warnings if the memory does not suffice.
+//! The log of the server at its start: the parts of its memory, and warnings if the memory does not suffice; and the choice
+//! between epoll and io_uring.
+
+mod io;
 
 use crate::support::{Server, is_memcached, under_test};
 use std::fs;

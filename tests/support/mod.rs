@@ -4,6 +4,7 @@ pub mod certificates;
 mod client;
 pub mod moves;
 pub mod record_writer;
+pub mod refused_calls;
 mod server;
 pub mod stream_client;
 mod wait;

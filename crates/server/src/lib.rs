@@ -141,7 +141,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         eprint!("{}", class_lines(settings));
     }
     process::lock_memory(settings);
-    let (loops, wakers) = Loops::new(settings.threads)?;
+    let (loops, wakers) = Loops::new(settings)?;
     let connection_table = ConnectionTable::default();
     let http_waker = http.as_ref().map(HttpServer::waker);
     let wake = |target| {
@@ -152,6 +152,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     };
     let mut shared = Shared::new(&engine, &clock, settings, &connection_table, Box::new(wake));
     shared.tls = tls.inspect(|tls| tls.set_refresh_time(clock.now().seconds));
+    shared.io = loops.kind();
     shared.logins = logins;
     if let Some(passwords) = &shared.passwords {
         // Reads the file once at the start, so that the warning about an invalid file appears then.
@@ -163,7 +164,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         .set_eviction_observer(Arc::clone(&shared.watch) as Arc<dyn EvictionObserver>);
     write_port_file(&listeners);
     let _pid_file = settings.process.pid_file.as_deref().and_then(PidFile::write);
-    let confinement = Confinement::begin(settings)?;
+    let confinement = Confinement::begin(settings, shared.io)?;
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         let run = || -> Result<(), Box<dyn Error>> {

@@ -14,7 +14,12 @@
 
 use crate::config::Settings;
 use crate::os::memory_limits::{LimitSource, MemoryLimit};
-use crate::out::{KEPT_CAPACITY_BYTES_MAX, KEPT_OUTPUTS_MAX, PENDING_BYTES_MAX};
+use crate::os::uring::{
+    BUFFERS_SIZE_BYTES as URING_BUFFERS_SIZE_BYTES, QUEUES_SIZE_BYTES as URING_QUEUES_SIZE_BYTES,
+};
+use crate::out::{
+    KEPT_CAPACITY_BYTES_MAX, KEPT_OUTPUTS_MAX, PENDING_BYTES_MAX, STAGED_TOTAL_BYTES_MAX,
+};
 use crate::shared::{
     BUFFERED_BYTES_MAX, BUFFERED_BYTES_MIN, KEY_SAMPLES_SIZE_BYTES, PREFIX_COUNT_MAX,
     READ_BUFFER_BYTES, WATCHERS_MAX,
@@ -42,6 +47,10 @@ const TLS_CERTIFICATES_BYTES_MAX: u64 = 64 * KIB;
 const STACK_BYTES: u64 = 128 * KIB;
 /// The memory of the slots for a worker's spare chunks, in bytes. The chunks themselves are within `-m`.
 const SPARE_SLOTS_BYTES: u64 = 8 * KIB;
+/// The maximum memory of io_uring for a worker, in bytes: the provided buffers, and copies of them before they are counted;
+/// the queues; the outputs that are sent in the next wait, in vectors that may have twice the size; and as many unused ones.
+const URING_BYTES_MAX: u64 =
+    (2 * URING_BUFFERS_SIZE_BYTES + URING_QUEUES_SIZE_BYTES + 3 * STAGED_TOTAL_BYTES_MAX) as u64;
 /// The maximum memory of the counts of one key prefix, in bytes. A prefix has at most 250 bytes.
 const PREFIX_BYTES_MAX: u64 = 400;
 /// The maximum unused memory of three huge pages, in bytes: the last one of the items, of the buckets of the index, and of
@@ -310,7 +319,8 @@ fn workers(settings: &Settings) -> Part {
     let kept_outputs = (KEPT_OUTPUTS_MAX * KEPT_CAPACITY_BYTES_MAX) as u64;
     let output = 2 * PENDING_BYTES_MAX as u64;
     let buffers = READ_BUFFER_BYTES as u64 + tls_buffer + kept_outputs + output;
-    let each = buffers + STACK_BYTES + SPARE_SLOTS_BYTES;
+    let uring = if settings.io.allows_uring() { URING_BYTES_MAX } else { 0 };
+    let each = buffers + uring + STACK_BYTES + SPARE_SLOTS_BYTES;
     // A UDP socket has a buffer for a datagram, and a message of two outputs.
     let sockets = (settings.udp.len() * settings.threads_per_udp_port()) as u64;
     let udp = sockets * (READ_BUFFER_BYTES as u64 + 2 * output);

@@ -50,6 +50,13 @@ pub(crate) fn is_large(view: &ItemView<'_, '_>) -> bool {
     view.value_len() >= PINNED_VALUE_LEN_MIN
 }
 
+/// The maximum length of an output that a worker with io_uring sends later, together with those of other connections.
+pub(crate) const STAGED_BYTES_MAX: usize = 16 << 10;
+/// The maximum number of these outputs, so that the first one does not wait for long.
+pub(crate) const STAGED_OUTPUTS_MAX: usize = 32;
+/// The maximum length of all these outputs of a worker.
+pub(crate) const STAGED_TOTAL_BYTES_MAX: usize = STAGED_OUTPUTS_MAX * STAGED_BYTES_MAX;
+
 /// The replies of one connection that are not written yet. A new output owns no heap memory. An output whose bytes are
 /// all written keeps its buffer.
 pub struct Out<'e> {
@@ -96,6 +103,11 @@ pub trait Sink {
     }
     /// Accepts bytes from the start of the concatenated slices, and returns the number of accepted bytes.
     fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
+    /// Accepts all bytes of a buffer by taking the buffer, and leaves an empty one. Returns false if the buffer was not
+    /// taken.
+    fn send_buffer(&mut self, _buffer: &mut Vec<u8>) -> bool {
+        false
+    }
 }
 
 impl Sink for BorrowedFd<'_> {
@@ -186,6 +198,13 @@ impl<'e> Out<'e> {
     /// bytes.
     pub fn write_to(&mut self, sink: &mut impl Sink) -> io::Result<(Flush, usize)> {
         let mut total = 0;
+        if self.pins.is_empty() && self.bytes_written == 0 {
+            let len = self.bytes.len();
+            if sink.send_buffer(&mut self.bytes) {
+                debug_assert!(self.is_empty(), "a taken buffer leaves an empty one");
+                return Ok((Flush::Drained, len));
+            }
+        }
         while !self.is_empty() {
             if total == WRITE_BYTES_MAX {
                 return Ok((Flush::Paused, total));

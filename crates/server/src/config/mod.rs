@@ -45,4 +45,6 @@ pub use parse::{Request, parse};
 #[cfg(test)]
 pub use report::changeable;
 pub use report::report;
-pub use settings::{Listen, ListenAddress, ListenSecurity, Protocol, Running, Settings, Tunables};
+pub use settings::{
+    IoChoice, IoKind, Listen, ListenAddress, ListenSecurity, Protocol, Running, Settings, Tunables,
+};

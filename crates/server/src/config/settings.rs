@@ -45,6 +45,8 @@ pub struct Settings {
     pub(crate) tunables: Tunables,
     /// `-N`, which has no effect.
     pub(crate) napi_ids: u32,
+    /// `-o io`: by which interface of the kernel workers wait, receive and send.
+    pub(crate) io: IoChoice,
     /// `-R`: the maximum number of requests of a connection that a worker serves before it serves other connections.
     pub(crate) requests_per_round_max: u32,
     /// `-o idle_timeout`: the number of seconds after which an idle TCP connection is closed; `None` for never.
@@ -115,6 +117,50 @@ pub struct Settings {
     pub(crate) process: ProcessSettings,
     /// The settings of the engine.
     pub engine: EngineConfig,
+}
+
+/// The values of `-o io`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoChoice {
+    /// io_uring if the kernel allows it, otherwise epoll.
+    Auto,
+    /// One of the two.
+    Only(IoKind),
+}
+
+/// The interfaces of the kernel by which a worker waits, receives and sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IoKind {
+    Epoll,
+    Uring,
+}
+
+impl IoKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            IoKind::Epoll => "epoll",
+            IoKind::Uring => "io_uring",
+        }
+    }
+}
+
+impl IoChoice {
+    /// The values of the option.
+    pub(super) const NAMES: [&'static str; 3] = ["auto", "epoll", "io_uring"];
+
+    /// Returns the choice with this name, which is one of `NAMES`.
+    pub(super) fn of(name: &str) -> IoChoice {
+        match name {
+            "epoll" => IoChoice::Only(IoKind::Epoll),
+            "io_uring" => IoChoice::Only(IoKind::Uring),
+            _ => IoChoice::Auto,
+        }
+    }
+
+    /// True if the server may use io_uring.
+    pub fn allows_uring(self) -> bool {
+        self != IoChoice::Only(IoKind::Epoll)
+    }
 }
 
 /// The protocol that clients use.
@@ -267,6 +313,8 @@ pub struct Running<'r> {
     pub memory_limit_bytes: u64,
     /// True if requests are counted by key prefix, which the command `stats detail` turns on and off.
     pub detail_enabled: bool,
+    /// The interface that the workers use.
+    pub io: IoKind,
 }
 
 /// The settings while the options are parsed.
@@ -405,6 +453,7 @@ impl Default for Draft {
                 // memcached shows the value 61 while the setting is off.
                 temporary_ttl: 61,
             },
+            io: IoChoice::Auto,
             requests_per_round_max: 20,
             idle_timeout_seconds: None,
             upload_timeout_seconds: Some(10),

@@ -16,14 +16,14 @@
 //! - BLOCKED-STOPS: while output of an earlier round is not completely written, the connection receives nothing and the
 //!   session consumes nothing. A client that does not read therefore uses the memory of at most one full [`Out`]; the
 //!   workers limit its size if there are many such clients.
-//! - SHORT-READ: the event loop is edge-triggered: it reports input only when new input arrives. A receive call that
-//!   returns fewer bytes than its buffer can hold has emptied the socket, so the next round waits for an event. If the
-//!   client has closed its sending side, there is no further event, so the connection receives again until a call
-//!   returns 0 bytes. The stream reports whether the socket may have more input. For TLS the number of bytes of
-//!   ciphertext decides this.
+//! - SHORT-READ: the event loop reports input only when new input arrives. A receive call that returns fewer bytes than
+//!   its buffer can hold has emptied the socket, so the next round waits for an event. If the client has closed its
+//!   sending side, there is no further event, so the connection receives again until a call returns 0 bytes. The stream
+//!   reports whether the socket may have more input. For TLS the number of bytes of ciphertext decides this.
 //! - While an upload waits for memory, or a get waits for other clients to read, the connection receives nothing.
 //! - A client that has closed its sending side receives every reply before the server closes the connection.
 
+use super::event_loop::EventLoop;
 use super::stream::Stream;
 use crate::config::Protocol;
 use crate::os::sys::ReceiveOutcome;
@@ -44,8 +44,14 @@ const EARLY_FLUSH_BYTES_MIN: usize = 32 << 10;
 /// A client that reads fewer bytes than this in [`SLOW_NANOS_MIN`] makes no progress.
 const READ_PROGRESS_BYTES: usize = 64 << 10;
 
+/// If at least this number of bytes of a value has not arrived, they are received into the memory of the item. Fewer bytes
+/// may be copied there.
+const LARGE_PART_BYTES_MIN: usize = 64 << 10;
+
 /// The part of a worker that its connections and UDP sockets use while they are served.
-pub(super) struct WorkerCore<'e> {
+pub(super) struct WorkerCore<'e, L> {
+    /// The connection to the kernel.
+    pub event_loop: L,
     pub context: WorkerContext<'e>,
     /// The buffer into which all connections of the worker receive.
     pub read_buffer: Vec<u8>,
@@ -57,13 +63,14 @@ pub(super) struct WorkerCore<'e> {
     pub share_bytes: usize,
 }
 
-impl WorkerCore<'_> {
+impl<L: EventLoop> WorkerCore<'_, L> {
     /// Sets the limits of the next rounds. Returns true if there are any.
     pub fn set_limits(&mut self) -> bool {
         let replies = &self.context.shared.replies;
         let is_scarce = replies.is_scarce();
         self.context.large_values_wait = is_scarce && replies.large_values_wait();
         self.share_bytes = if is_scarce { replies.share_bytes() } else { usize::MAX };
+        self.event_loop.limit_input(is_scarce);
         is_scarce
     }
 }
@@ -139,8 +146,6 @@ pub(super) struct Connection<'e> {
     last_active: Seconds,
     /// True if the connection is in the worker's queue for another round.
     pub queued: bool,
-    /// True if the event loop also reports when the socket is writable.
-    pub awaits_writable: bool,
     /// True if the connection is in the worker's list of connections to check.
     pub is_listed: bool,
     /// True if the connection holds memory that is not counted, or that is counted and may be freed.
@@ -212,7 +217,6 @@ impl<'e> Connection<'e> {
             peer_half_closed: false,
             last_active: now,
             queued: false,
-            awaits_writable: false,
             is_listed: false,
             may_hold_memory: false,
             held: ReplyBytes::default(),
@@ -259,15 +263,20 @@ impl<'e> Connection<'e> {
         self.session.is_uploading() || self.waiting_ticket().is_some() || self.held.pinned > 0
     }
 
+    /// True if the part of a value that has not arrived is large enough to be received into the memory of its item.
+    pub fn awaits_large_part(&mut self) -> bool {
+        self.session.upload_target().is_some_and(|target| target.len() >= LARGE_PART_BYTES_MIN)
+    }
+
     /// True if the client holds memory that others need, and has made no progress for too long.
-    pub fn is_slow_reader(&self, worker: &WorkerCore<'e>, now_nanos: u64) -> bool {
+    pub fn is_slow_reader<L: EventLoop>(&self, worker: &WorkerCore<'e, L>, now_nanos: u64) -> bool {
         self.flush_is_unfinished
             && worker.context.shared.replies.must_end(self.held)
             && now_nanos.saturating_sub(self.written_at_nanos) >= SLOW_NANOS_MIN
     }
 
     /// Ends the connection's part in the counts that all connections share. The caller closes the connection.
-    pub fn release(&mut self, worker: &WorkerCore<'e>) {
+    pub fn release<L: EventLoop>(&mut self, worker: &WorkerCore<'e, L>) {
         let shared = worker.context.shared;
         self.end_reply_wait(worker);
         if !self.held.is_empty() {
@@ -276,7 +285,7 @@ impl<'e> Connection<'e> {
     }
 
     /// Ends the wait of a get for other clients, if one waits.
-    fn end_reply_wait(&mut self, worker: &WorkerCore<'e>) {
+    fn end_reply_wait<L: EventLoop>(&mut self, worker: &WorkerCore<'e, L>) {
         if self.waiting_ticket().is_some() {
             worker.context.shared.replies.end_wait();
             self.phase = Phase::ResumeSession;
@@ -284,18 +293,18 @@ impl<'e> Connection<'e> {
     }
 
     /// Counts the memory of replies and input that the connection holds after a round.
-    fn settle(&mut self, worker: &mut WorkerCore<'e>) {
+    fn settle<L: EventLoop>(&mut self, worker: &mut WorkerCore<'e, L>) {
         let mut held = self.out.as_mut().map_or(ReplyBytes::default(), |out| out.shrink());
-        held.buffered += self.unread.bytes.capacity() + self.stream.held_bytes();
+        held.buffered += self.unread.bytes.capacity() + self.stream.held_bytes(&worker.event_loop);
         self.hold(held, worker);
         self.may_hold_memory = !held.is_empty();
     }
 
     /// Counts the memory of requests that further rounds serve, and of their replies. A small amount is not counted, so
     /// that most clients that pipeline requests cause no lock: every connection may have that amount anyway.
-    fn settle_queued(&mut self, worker: &mut WorkerCore<'e>) {
+    fn settle_queued<L: EventLoop>(&mut self, worker: &mut WorkerCore<'e, L>) {
         let mut held = self.out.as_ref().map_or(ReplyBytes::default(), |out| out.held());
-        held.buffered += self.unread.bytes.capacity() + self.stream.held_bytes();
+        held.buffered += self.unread.bytes.capacity() + self.stream.held_bytes(&worker.event_loop);
         if held.buffered <= 2 * SHARE_BYTES_MIN {
             held.buffered = 0;
         }
@@ -303,7 +312,7 @@ impl<'e> Connection<'e> {
     }
 
     /// Replaces the counted memory by `held`.
-    fn hold(&mut self, held: ReplyBytes, worker: &mut WorkerCore<'e>) {
+    fn hold<L: EventLoop>(&mut self, held: ReplyBytes, worker: &mut WorkerCore<'e, L>) {
         if held != self.held {
             worker.context.shared.settle_replies(self.held, held);
             worker.set_limits();
@@ -314,7 +323,7 @@ impl<'e> Connection<'e> {
     /// Refuses the value that is arriving if its upload was silent for too long, and counts the pinned values again,
     /// because the number of their pins changes. The next round then writes the error. Returns true if the caller should
     /// serve a round: the upload was refused, or the connection waits.
-    pub fn check(&mut self, worker: &mut WorkerCore<'e>) -> bool {
+    pub fn check<L: EventLoop>(&mut self, worker: &mut WorkerCore<'e, L>) -> bool {
         if self.held.pinned > 0 {
             self.settle(worker);
         }
@@ -344,9 +353,12 @@ impl<'e> Connection<'e> {
     }
 
     /// Serves one round of the connection, and returns the worker's next action for the connection.
-    pub fn serve_round(&mut self, worker: &mut WorkerCore<'e>) -> AfterRound {
+    pub fn serve_round<L: EventLoop>(&mut self, worker: &mut WorkerCore<'e, L>) -> AfterRound {
         let after = self.round(worker);
-        if self.may_hold_memory || !self.held.is_empty() || self.stream.held_bytes() > 0 {
+        if self.may_hold_memory
+            || !self.held.is_empty()
+            || self.stream.held_bytes(&worker.event_loop) > 0
+        {
             if after != AfterRound::NextRound || self.flush_is_unfinished {
                 self.settle(worker);
             } else {
@@ -358,7 +370,7 @@ impl<'e> Connection<'e> {
 
     /// Serves one round.
     #[inline(always)]
-    fn round(&mut self, worker: &mut WorkerCore<'e>) -> AfterRound {
+    fn round<L: EventLoop>(&mut self, worker: &mut WorkerCore<'e, L>) -> AfterRound {
         let mut out = self.out.take().unwrap_or_else(|| worker.out_pool.take());
         out.set_pending_bytes_max(worker.share_bytes);
         if self.flush_is_unfinished {
@@ -422,13 +434,27 @@ impl<'e> Connection<'e> {
     }
 
     /// Keeps the unwritten output for the next round, and returns `next`, the event that the next round needs.
-    fn await_next_round(
+    fn await_next_round<L: EventLoop>(
         &mut self,
         out: Box<Out<'e>>,
-        worker: &mut WorkerCore<'e>,
+        worker: &mut WorkerCore<'e, L>,
         next: AfterRound,
     ) -> AfterRound {
-        let pending_bytes = out.pending_bytes();
+        // Even if `out` is empty, the flush is unfinished: a TLS stream may have ciphertext that the socket has not
+        // accepted, and the event loop may have accepted output.
+        self.note_unfinished_flush(out.pending_bytes(), worker);
+        self.keep_output(out, worker);
+        next
+    }
+
+    /// Records that the socket has taken only a part of the output. `pending_bytes` is the number of bytes that wait in
+    /// the connection.
+    fn note_unfinished_flush<L: EventLoop>(
+        &mut self,
+        pending_bytes: usize,
+        worker: &mut WorkerCore<'e, L>,
+    ) {
+        let pending_bytes = pending_bytes + worker.event_loop.unsent_bytes(self.stream.socket());
         let written_bytes = self.pending_bytes.saturating_sub(pending_bytes);
         if !self.flush_is_unfinished || written_bytes >= READ_PROGRESS_BYTES {
             self.written_at_nanos = worker.context.shared.clock.nanos();
@@ -436,17 +462,20 @@ impl<'e> Connection<'e> {
         }
         // Others must not wait for a client that does not read. Its get waits again when its output is written.
         self.end_reply_wait(worker);
-        // Even if `out` is empty, the flush is unfinished: a TLS stream may have ciphertext that the socket has not
-        // accepted.
-        self.keep_output(out, worker);
         self.flush_is_unfinished = true;
         self.may_hold_memory = true;
         self.client.set_state(ClientState::Writing);
-        next
+    }
+
+    /// Records that the socket has taken only a part of the output that the event loop had accepted.
+    pub fn note_blocked<L: EventLoop>(&mut self, worker: &mut WorkerCore<'e, L>) {
+        let pending_bytes = self.out.as_ref().map_or(0, |out| out.pending_bytes());
+        self.note_unfinished_flush(pending_bytes, worker);
+        self.settle(worker);
     }
 
     /// Stores an output in the connection, or returns it to the pool if it is empty.
-    fn keep_output(&mut self, out: Box<Out<'e>>, worker: &mut WorkerCore<'e>) {
+    fn keep_output<L: EventLoop>(&mut self, out: Box<Out<'e>>, worker: &mut WorkerCore<'e, L>) {
         if out.is_empty() {
             worker.out_pool.put_back(out);
         } else {
@@ -454,17 +483,30 @@ impl<'e> Connection<'e> {
         }
     }
 
-    /// Writes output to the stream, and counts the written bytes.
-    fn flush(&mut self, out: &mut Out<'e>, worker: &mut WorkerCore<'e>) -> io::Result<Flush> {
-        let (flush, count) = self.stream.write(out)?;
+    /// Writes output to the stream, and counts the written bytes. If a flush is unfinished, or the connection is about to be
+    /// closed, the output is drained only when the socket has taken it.
+    fn flush<L: EventLoop>(
+        &mut self,
+        out: &mut Out<'e>,
+        worker: &mut WorkerCore<'e, L>,
+    ) -> io::Result<Flush> {
+        let (flush, count) = self.stream.write(&mut worker.event_loop, out)?;
         if count > 0 {
             worker.context.traffic.add_written(count);
+        }
+        let must_be_sent = self.flush_is_unfinished || self.phase == Phase::CloseWhenWritten;
+        if flush == Flush::Drained && must_be_sent {
+            return self.stream.flush(&mut worker.event_loop);
         }
         Ok(flush)
     }
 
     /// Calls the session again with the unread input.
-    fn resume_session(&mut self, out: &mut Out<'e>, worker: &mut WorkerCore<'e>) -> io::Result<()> {
+    fn resume_session<L: EventLoop>(
+        &mut self,
+        out: &mut Out<'e>,
+        worker: &mut WorkerCore<'e, L>,
+    ) -> io::Result<()> {
         let has_waited = self.waiting_ticket().is_some();
         if has_waited {
             worker.context.large_values_wait = !worker.context.shared.replies.may_pin();
@@ -481,10 +523,10 @@ impl<'e> Connection<'e> {
     }
 
     /// Receives once, and lets the session serve the complete requests of the input.
-    fn receive_and_serve(
+    fn receive_and_serve<L: EventLoop>(
         &mut self,
         out: &mut Out<'e>,
-        worker: &mut WorkerCore<'e>,
+        worker: &mut WorkerCore<'e, L>,
     ) -> io::Result<()> {
         let (outcome, input_len) = self.receive(worker)?;
         // SHORT-READ: without more input in the socket, the next receive call waits for an event.
@@ -517,8 +559,11 @@ impl<'e> Connection<'e> {
     /// Copies the unread input into the read buffer, and receives into the value that the client is uploading, if any,
     /// and then into the read buffer after the unread input. Returns the outcome and the number of bytes in the read
     /// buffer.
-    fn receive(&mut self, worker: &mut WorkerCore<'e>) -> io::Result<(ReceiveOutcome, usize)> {
-        let WorkerCore { read_buffer, ciphertext, context, share_bytes, .. } = worker;
+    fn receive<L: EventLoop>(
+        &mut self,
+        worker: &mut WorkerCore<'e, L>,
+    ) -> io::Result<(ReceiveOutcome, usize)> {
+        let WorkerCore { event_loop, read_buffer, ciphertext, context, share_bytes, .. } = worker;
         let unread = self.unread.bytes();
         let (head, room) = read_buffer.split_at_mut(unread.len());
         head.copy_from_slice(unread);
@@ -529,7 +574,7 @@ impl<'e> Connection<'e> {
             "there is no unread input while the client uploads a value"
         );
         let target_len = target.len();
-        let outcome = self.stream.receive([target, room], ciphertext)?;
+        let outcome = self.stream.receive(event_loop, [target, room], ciphertext)?;
         let uploaded = outcome.byte_count().min(target_len);
         if uploaded > 0 {
             self.session.upload_advance(context, uploaded);
@@ -539,7 +584,11 @@ impl<'e> Connection<'e> {
 
     /// Sets the phase according to the session's progress.
     #[inline(always)]
-    fn apply_progress(&mut self, progress: Progress, worker: &WorkerCore<'e>) -> io::Result<()> {
+    fn apply_progress<L: EventLoop>(
+        &mut self,
+        progress: Progress,
+        worker: &WorkerCore<'e, L>,
+    ) -> io::Result<()> {
         self.phase = match progress.next {
             Next::Read if self.unread.bytes().len() >= worker.read_buffer.len() => {
                 // The session needs more input, but the incomplete request already fills the read buffer.

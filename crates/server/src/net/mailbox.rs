@@ -2,10 +2,11 @@
 //! wait of the worker's event loop.
 
 use crate::config::{ListenSecurity, Protocol};
+use crate::os::sys;
 use crate::shared::Client;
-use mio::Waker;
 use slabwise_base::sync::lock;
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 /// An accepted connection, which the acceptor sends to a worker.
@@ -20,12 +21,18 @@ pub(super) struct NewConnection {
 /// One worker's mailbox. A thread holds the lock only to add or take connections, and never during a system call.
 pub(crate) struct Mailbox {
     connections: Mutex<Vec<NewConnection>>,
-    waker: Waker,
+    /// An event counter of the kernel. It is never read: each increment wakes the event loop.
+    waker: OwnedFd,
 }
 
 impl Mailbox {
-    pub(super) fn new(waker: Waker) -> Mailbox {
-        Mailbox { connections: Mutex::default(), waker }
+    pub(super) fn new() -> io::Result<Mailbox> {
+        Ok(Mailbox { connections: Mutex::default(), waker: sys::event_counter()? })
+    }
+
+    /// Returns the descriptor that is readable when the worker must wake up.
+    pub(super) fn waker(&self) -> BorrowedFd<'_> {
+        self.waker.as_fd()
     }
 
     /// Adds a connection and wakes the worker.
@@ -36,8 +43,7 @@ impl Mailbox {
 
     /// Wakes the worker, which then takes new connections and its watchers' lines, or ends if the server stops.
     pub(crate) fn wake(&self) {
-        // The call fails only if the worker's event loop no longer exists.
-        let _ = self.waker.wake();
+        sys::increment(self.waker.as_fd());
     }
 
     /// Returns the connections that were added since the last call.

@@ -26,6 +26,7 @@
 //! - As in memcached, a client may close the connection without the alert `close_notify`. An attacker gains nothing by
 //!   truncating a connection, because every request states its length or ends with a line end.
 
+use super::event_loop::{EventLoop, Socket, SocketSink};
 use super::tls_state::TlsState;
 use crate::os::sys;
 use crate::os::sys::ReceiveOutcome;
@@ -36,8 +37,7 @@ use rustls::server::ServerConnection;
 use slabwise_base::Seconds;
 use std::fmt::Display;
 use std::io::{self, IoSlice};
-use std::net::TcpStream;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -46,8 +46,7 @@ pub(super) const RECORDS_PER_CALL_MAX: usize = 32;
 
 /// A socket with TLS.
 pub(super) struct TlsStream {
-    /// The socket. It may be a Unix socket, too: the type `TcpStream` is used only for its reads and writes.
-    socket: TcpStream,
+    socket: Socket,
     tls: TlsState,
     backlog: Backlog,
     counters: Arc<TlsCounters>,
@@ -79,14 +78,14 @@ struct Backlog {
 impl TlsStream {
     /// Makes the stream of a connection that a client has opened at this second.
     pub fn new(
-        socket: OwnedFd,
+        socket: Socket,
         tls: ServerConnection,
         counters: Arc<TlsCounters>,
         watch: Arc<WatchLog>,
         opened_at: Seconds,
     ) -> TlsStream {
         TlsStream {
-            socket: socket.into(),
+            socket,
             tls: TlsState::new(tls),
             backlog: Backlog::default(),
             counters,
@@ -96,8 +95,12 @@ impl TlsStream {
         }
     }
 
-    pub fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    pub fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    pub fn socket_mut(&mut self) -> &mut Socket {
+        &mut self.socket
     }
 
     pub fn is_handshaking(&self) -> bool {
@@ -117,8 +120,9 @@ impl TlsStream {
 
     /// Receives into the first slice and, when the first slice is full, into the second slice. At least one slice is
     /// not empty. `ciphertext` is the worker's buffer for received ciphertext.
-    pub fn receive(
+    pub fn receive<L: EventLoop>(
         &mut self,
+        event_loop: &mut L,
         targets: [&mut [u8]; 2],
         ciphertext: &mut [u8],
     ) -> io::Result<ReceiveOutcome> {
@@ -132,14 +136,14 @@ impl TlsStream {
             return Ok(ReceiveOutcome::PeerClosed);
         }
         if !self.backlog.bytes.is_empty() {
-            self.decrypt_backlog(&mut targets)?;
+            self.decrypt_backlog(event_loop, &mut targets)?;
             return Ok(ReceiveOutcome::Bytes { count: targets.filled, more: true });
         }
         // The plaintext of this ciphertext usually fits into the targets, so that there is no backlog.
         let room = ciphertext.len().min(targets.room());
-        match sys::receive(self.socket.as_fd(), &mut ciphertext[..room])? {
+        match event_loop.receive(&self.socket, [&mut [], &mut ciphertext[..room]])? {
             ReceiveOutcome::Bytes { count, more } => {
-                let rest = self.decrypt(&ciphertext[..count], &mut targets)?;
+                let rest = self.decrypt(event_loop, &ciphertext[..count], &mut targets)?;
                 if !rest.is_empty() {
                     self.backlog = Backlog { bytes: rest.to_vec(), start: 0 };
                 }
@@ -155,13 +159,17 @@ impl TlsStream {
 
     /// Encrypts and writes output until the socket accepts no more, at most 1 MiB. Returns how the call ended and the
     /// number of bytes taken from `out`.
-    pub fn write(&mut self, out: &mut Out<'_>) -> io::Result<(Flush, usize)> {
-        let (flush, count) = out.write_to(self)?;
+    pub fn write<L: EventLoop>(
+        &mut self,
+        event_loop: &mut L,
+        out: &mut Out<'_>,
+    ) -> io::Result<(Flush, usize)> {
+        let (flush, count) = out.write_to(&mut TlsSink { stream: self, event_loop })?;
         if flush != Flush::Drained {
             return Ok((flush, count));
         }
         // BLOCKED-STOPS: the output is drained only when the socket has accepted its ciphertext.
-        match self.write_ciphertext() {
+        match self.write_ciphertext(event_loop) {
             Ok(()) => Ok((Flush::Drained, count)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok((Flush::Blocked, count)),
             Err(error) => Err(error),
@@ -169,18 +177,22 @@ impl TlsStream {
     }
 
     /// Sends the alert `close_notify` if the socket accepts it at once.
-    pub fn notify_close(&mut self) {
+    pub fn notify_close<L: EventLoop>(&mut self, event_loop: &mut L) {
         if self.stage == Stage::Established {
             self.tls.send_close_notify();
             // An error is ignored, because the caller closes the connection in any case.
-            let _ = self.write_ciphertext();
+            let _ = self.write_ciphertext(event_loop);
         }
     }
 
     /// Decrypts the backlog into the targets.
-    fn decrypt_backlog(&mut self, targets: &mut TargetSlices<'_>) -> io::Result<()> {
+    fn decrypt_backlog<L: EventLoop>(
+        &mut self,
+        event_loop: &mut L,
+        targets: &mut TargetSlices<'_>,
+    ) -> io::Result<()> {
         let Backlog { bytes, start } = std::mem::take(&mut self.backlog);
-        let rest_len = self.decrypt(&bytes[start..], targets)?.len();
+        let rest_len = self.decrypt(event_loop, &bytes[start..], targets)?.len();
         if rest_len > 0 {
             self.backlog = Backlog { start: bytes.len() - rest_len, bytes };
         }
@@ -189,8 +201,9 @@ impl TlsStream {
 
     /// Decrypts `ciphertext` into the targets. Returns the rest, which is not decrypted because the targets are full or
     /// because of FEW-RECORDS. Returns an error if the client violates the protocol.
-    fn decrypt<'c>(
+    fn decrypt<'c, L: EventLoop>(
         &mut self,
+        event_loop: &mut L,
         mut ciphertext: &'c [u8],
         targets: &mut TargetSlices<'_>,
     ) -> io::Result<&'c [u8]> {
@@ -201,7 +214,7 @@ impl TlsStream {
                 self.complete_handshake();
             }
             if let Err(fault) = decrypted {
-                return Err(self.fail(&fault));
+                return Err(self.fail(event_loop, &fault));
             }
             self.take_plaintext(targets)?;
             if self.tls.peer_sent_close_notify() {
@@ -240,8 +253,8 @@ impl TlsStream {
 
     /// Logs and counts a failure: a violation of the protocol, a rejected certificate, or a handshake that takes too
     /// long. Sends the alert, if rustls has made one. Returns the error that closes the connection.
-    pub fn fail(&mut self, reason: &dyn Display) -> io::Error {
-        let descriptor = self.socket.as_raw_fd();
+    pub fn fail<L: EventLoop>(&mut self, event_loop: &mut L, reason: &dyn Display) -> io::Error {
+        let descriptor = self.socket.as_fd().as_raw_fd();
         let reason = reason.to_string().replace(['\r', '\n'], " ");
         tracing::info!("<{descriptor} TLS: {reason}");
         self.watch.write(&WatchEvent::TlsFailed { reason: &reason, descriptor });
@@ -252,24 +265,31 @@ impl TlsStream {
         counter.fetch_add(1, Ordering::Relaxed);
         self.stage = Stage::Failed;
         // An error is ignored, because the client may have closed the connection.
-        let _ = self.write_ciphertext();
+        let _ = self.write_ciphertext(event_loop);
         io::ErrorKind::InvalidData.into()
     }
 
     /// Writes all ciphertext that rustls has buffered. Returns the error `WouldBlock` if the socket accepts no more.
-    fn write_ciphertext(&mut self) -> io::Result<()> {
-        self.tls.write_to(&mut &self.socket)
+    fn write_ciphertext<L: EventLoop>(&mut self, event_loop: &mut L) -> io::Result<()> {
+        self.tls.write_to(&mut SocketSink { event_loop, socket: &self.socket })
     }
 }
 
-impl Sink for TlsStream {
+/// A TLS stream as the target of replies.
+struct TlsSink<'a, L> {
+    stream: &'a mut TlsStream,
+    event_loop: &'a mut L,
+}
+
+impl<L: EventLoop> Sink for TlsSink<'_, L> {
     /// Encrypts at most `ssl_wbuf_size` bytes, and writes their ciphertext until the socket accepts no more. Returns
     /// the number of encrypted bytes.
     fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         // BLOCKED-STOPS: nothing is encrypted while earlier ciphertext waits for the socket.
-        self.write_ciphertext()?;
-        let count = self.tls.encrypt(slices)?;
-        match self.write_ciphertext() {
+        let TlsSink { stream, event_loop } = self;
+        stream.write_ciphertext(*event_loop)?;
+        let count = stream.tls.encrypt(slices)?;
+        match stream.write_ciphertext(*event_loop) {
             // The bytes are encrypted, so they count as accepted. The next call returns `WouldBlock`.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(count),
             pushed => pushed.map(|()| count),

@@ -1,5 +1,6 @@
 //! Tests of the TLS stream. A server's stream and rustls's client are connected by a socket pair.
 
+use super::event_loop::{Epoll, Socket};
 use super::tls_stream::{RECORDS_PER_CALL_MAX, TlsStream};
 use crate::os::sys::ReceiveOutcome;
 use crate::out::{Flush, Out};
@@ -21,6 +22,7 @@ const CIPHERTEXT_BYTES: usize = 64 << 10;
 /// A server's stream and its client.
 struct Pair {
     server: TlsStream,
+    event_loop: Epoll,
     /// The counters of the server.
     counters: Arc<TlsCounters>,
     client: ClientConnection,
@@ -49,12 +51,13 @@ impl Pair {
         client.set_buffer_limit(None);
         Pair {
             server: TlsStream::new(
-                server_socket.into(),
+                Socket::new(server_socket.into(), 0),
                 accepted,
                 Arc::clone(&counters),
                 watch,
                 Seconds(2),
             ),
+            event_loop: Epoll::new().expect("an event loop can be made"),
             counters,
             client,
             socket: client_socket,
@@ -112,7 +115,7 @@ impl Pair {
         let targets = [first.as_mut_slice(), second.as_mut_slice()];
         let outcome = self
             .server
-            .receive(targets, &mut self.ciphertext)
+            .receive(&mut self.event_loop, targets, &mut self.ciphertext)
             .expect("the server receives without an error");
         self.readable = matches!(outcome, ReceiveOutcome::Bytes { more: true, .. });
         first.extend(second);
@@ -121,7 +124,7 @@ impl Pair {
     }
 
     fn server_writes(&mut self, out: &mut Out<'_>) -> Flush {
-        self.server.write(out).expect("the client's socket is open").0
+        self.server.write(&mut self.event_loop, out).expect("the client's socket is open").0
     }
 
     /// Receives at the server until a call reports that no bytes are available, that the connection has ended, or an
@@ -130,7 +133,11 @@ impl Pair {
         let mut received = Vec::new();
         loop {
             let mut buffer = vec![0; 1000];
-            match self.server.receive([&mut [], &mut buffer], &mut self.ciphertext) {
+            match self.server.receive(
+                &mut self.event_loop,
+                [&mut [], &mut buffer],
+                &mut self.ciphertext,
+            ) {
                 Ok(ReceiveOutcome::Bytes { count, .. }) => {
                     received.extend_from_slice(&buffer[..count])
                 }
@@ -195,7 +202,7 @@ fn a_client_that_does_not_read_uses_bounded_memory() {
     out.bytes().resize(10 << 20, b'x');
     let mut taken = 0;
     while let (Flush::Paused, count) =
-        pair.server.write(&mut out).expect("the client's socket is open")
+        pair.server.write(&mut pair.event_loop, &mut out).expect("the client's socket is open")
     {
         taken += count;
     }
@@ -206,7 +213,7 @@ fn a_client_that_does_not_read_uses_bounded_memory() {
     );
     for _ in 0..10 {
         assert_eq!(
-            pair.server.write(&mut out).expect("the client's socket is open"),
+            pair.server.write(&mut pair.event_loop, &mut out).expect("the client's socket is open"),
             (Flush::Blocked, 0)
         );
     }
@@ -220,7 +227,11 @@ fn an_output_is_not_drained_while_its_ciphertext_waits() {
     // Add bytes until the output is empty but the socket does not accept all its ciphertext.
     loop {
         out.bytes().push(b'x');
-        match pair.server.write(&mut out).expect("the client's socket is open") {
+        match pair
+            .server
+            .write(&mut pair.event_loop, &mut out)
+            .expect("the client's socket is open")
+        {
             (Flush::Drained, _) => out.bytes().extend_from_slice(&[b'x'; 5_000]),
             (Flush::Blocked, _) if out.is_empty() => break,
             (Flush::Blocked, _) => {
@@ -247,7 +258,7 @@ fn a_client_without_tls_receives_an_alert_and_counts_as_a_handshake_error() {
     assert_eq!(pair.counters.handshake_errors.load(Ordering::Relaxed), 1);
     assert_eq!(pair.counters.protocol_errors.load(Ordering::Relaxed), 0);
     // The server sends nothing after the alert.
-    pair.server.notify_close();
+    pair.server.notify_close(&mut pair.event_loop);
     let end = pair.socket.read(&mut alert).expect_err("no byte follows the alert");
     assert_eq!(end.kind(), ErrorKind::WouldBlock);
 }
@@ -299,7 +310,7 @@ fn the_server_receives_all_bytes_before_the_end_with_and_without_close_notify() 
 #[test]
 fn notify_close_sends_close_notify_to_the_client() {
     let mut pair = Pair::open(&TLS13);
-    pair.server.notify_close();
+    pair.server.notify_close(&mut pair.event_loop);
     pair.client_reads();
     let state = pair.client.process_new_packets().expect("the client accepts the server's records");
     assert!(state.peer_has_closed());

@@ -133,7 +133,7 @@ impl<'e> UdpSocket<'e> {
     }
 
     /// Serves one round, and returns the worker's next action for the socket.
-    pub fn serve_round(&mut self, worker: &mut WorkerCore<'e>) -> AfterRound {
+    pub fn serve_round<L>(&mut self, worker: &mut WorkerCore<'e, L>) -> AfterRound {
         let mut commands_left = worker.context.shared.settings.requests_per_round_max;
         let mut bytes_left = ROUND_SENT_BYTES_MAX;
         while commands_left > 0 {
@@ -174,7 +174,7 @@ impl<'e> UdpSocket<'e> {
     }
 
     /// Receives a datagram and makes a session for it.
-    fn receive(&mut self, worker: &mut WorkerCore<'e>) -> ReceiveEnd {
+    fn receive<L>(&mut self, worker: &mut WorkerCore<'e, L>) -> ReceiveEnd {
         let (count, peer) = match sys::receive_datagram(self.socket.as_fd(), &mut self.buffer) {
             Ok((count, Some(peer))) => (count, peer),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -206,7 +206,7 @@ impl<'e> UdpSocket<'e> {
 
 impl<'e> ServedDatagram<'e> {
     /// Serves the next command, or a bounded part of a long command. When the reply is complete, prepares to send it.
-    fn serve(&mut self, buffer: &[u8], worker: &mut WorkerCore<'e>) {
+    fn serve<L>(&mut self, buffer: &[u8], worker: &mut WorkerCore<'e, L>) {
         let input = &buffer[self.unread.clone()];
         if self.session.is_idle() && self.is_text && needs_a_connection(input) {
             // The reply is an error, and the session does not consume the command.

@@ -1,23 +1,24 @@
 //! A worker: a thread whose event loop serves many connections.
 //!
 //! ```text
-//!   acceptor --Mailbox--> epoll_wait --> a round of each ready connection --> a round of each queued connection
-//!                             ^                                                         |
-//!                             '------- (timeout 0 if a connection is queued) -----------'
+//!   acceptor --Mailbox--> wait --> a round of each ready connection --> a round of each queued connection
+//!                           ^                                                         |
+//!                           '------- (timeout 0 if a connection is queued) -----------'
 //! ```
 //!
 //! A connection is *ready* when the event loop reports its socket. A connection is *queued* when a round has ended
 //! before all its work is done.
 //!
 //! Invariants:
-//! - THREE-CALLS: to serve the input of a ready client, a worker makes three system calls: epoll_wait, one receive and
-//!   one send. The event loop therefore reports a writable socket only while the client's output is blocked.
+//! - THREE-CALLS: with epoll, a worker makes three system calls to serve the input of a ready client: epoll_wait, one
+//!   receive and one send. With io_uring it makes one call for the input of all ready clients.
 //! - FAIR-ROUNDS: while several clients are ready, a round serves at most `-R` requests. If only one client is ready,
 //!   its round serves all requests in the read buffer.
-//! - The worker reads the clock once after each epoll_wait.
-//! - When the mailbox's waker ends epoll_wait, the worker takes new connections and also serves its watchers.
+//! - The worker reads the clock once after each wait.
+//! - When the mailbox's waker ends the wait, the worker takes new connections and also serves its watchers.
 
 use super::connection::{AfterRound, Connection, OutPool, WorkerCore};
+use super::event_loop::{Await, EventLoop, Ready, Socket, Source};
 use super::handshakes::Handshakes;
 use super::listen::DatagramSocket;
 use super::mailbox::{Mailbox, NewConnection};
@@ -30,42 +31,32 @@ use crate::shared::{
     Address, ClientState, CloseReason, READ_BUFFER_BYTES, RoundCounts, Shared, WatchEvent,
     WorkerContext,
 };
-use mio::event::Event;
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token};
 use slab::Slab;
 use slabwise_base::Seconds;
 use slabwise_base::random::Random;
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// The maximum number of events that one epoll_wait returns.
-const EVENTS_MAX: usize = 256;
 /// The worker measures the duration of one round in this number of rounds, on average.
 const ROUNDS_PER_TIMED_ROUND: u64 = 64;
 /// The time between two checks whether memory is free for uploads and gets that wait, in nanoseconds.
 const MEMORY_CHECK_NANOS: u64 = 5_000_000;
 /// The time between two searches for clients that do not read while others wait, in nanoseconds.
 const SLOW_CHECK_NANOS: u64 = 100_000_000;
-/// The token of the mailbox's waker.
-pub(super) const MAILBOX_TOKEN: Token = Token(usize::MAX);
-/// The token of the first UDP socket. The tokens of connections are smaller.
-const UDP_TOKEN_MIN: usize = usize::MAX / 2;
 
-/// The state of a worker. A *slot* is the index of a connection in `connections`, and also the token of its events.
-pub(super) struct Worker<'e> {
-    poll: Poll,
+/// The state of a worker. A *slot* is the index of a connection in `connections`.
+pub(super) struct Worker<'e, L> {
     mailbox: &'e Mailbox,
     connections: Slab<Connection<'e>>,
     /// The slots of the queued connections. A connection is in the queue at most once.
     queue: VecDeque<usize>,
     udp: Vec<UdpSocket<'e>>,
     shared: &'e Shared<'e>,
-    core: WorkerCore<'e>,
+    core: WorkerCore<'e, L>,
     /// The slots of connections that are watchers.
     watchers: Vec<usize>,
     /// The slots of connections on which a value is arriving or a get waits. The list may also have slots of other
@@ -97,12 +88,16 @@ struct TimedRound {
     stored: u64,
 }
 
-impl<'e> Worker<'e> {
-    /// Makes a worker that takes its connections from `mailbox`. The waker of the mailbox must end the wait of `poll`.
-    pub fn new(poll: Poll, mailbox: &'e Mailbox, context: WorkerContext<'e>) -> Worker<'e> {
+impl<'e, L: EventLoop> Worker<'e, L> {
+    /// Makes a worker that takes its connections from `mailbox`.
+    pub fn new(
+        mut event_loop: L,
+        mailbox: &'e Mailbox,
+        context: WorkerContext<'e>,
+    ) -> io::Result<Worker<'e, L>> {
+        event_loop.start(mailbox.waker())?;
         let random = Random::new(context.index as u64);
-        Worker {
-            poll,
+        Ok(Worker {
             mailbox,
             connections: Slab::new(),
             queue: VecDeque::new(),
@@ -111,6 +106,7 @@ impl<'e> Worker<'e> {
             overdue_checked_at: context.now.seconds,
             shared: context.shared,
             core: WorkerCore {
+                event_loop,
                 ciphertext: vec![0; context.shared.tls.as_ref().map_or(0, |_| READ_BUFFER_BYTES)],
                 context,
                 read_buffer: vec![0; READ_BUFFER_BYTES],
@@ -125,16 +121,14 @@ impl<'e> Worker<'e> {
             readers_checked_at_nanos: 0,
             rounds_to_timed: ROUNDS_PER_TIMED_ROUND,
             random,
-        }
+        })
     }
 
     /// Adds UDP sockets to the worker. The caller calls [`Worker::run`] afterwards.
     pub fn serve_udp(&mut self, sockets: Vec<DatagramSocket>) -> io::Result<()> {
         for DatagramSocket { socket, address } in sockets {
             let descriptor = socket.as_raw_fd();
-            let token = Token(UDP_TOKEN_MIN + self.udp.len());
-            let registry = self.poll.registry();
-            registry.register(&mut SourceFd(&descriptor), token, Interest::READABLE)?;
+            self.core.event_loop.add_datagram(socket.as_fd(), self.udp.len())?;
             let now = self.core.context.now.seconds;
             let (socket_address, state) = (Address::Datagram(address), ClientState::Reading);
             let client =
@@ -147,26 +141,28 @@ impl<'e> Worker<'e> {
 
     /// Serves connections and UDP sockets until the server stops.
     pub fn run(&mut self) -> io::Result<()> {
-        let mut events = Events::with_capacity(EVENTS_MAX);
+        let mut events = L::events();
         while !self.shared.is_stopping() {
-            match self.poll.poll(&mut events, self.timeout()) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                other => other?,
-            }
+            let timeout = self.timeout();
+            self.core.event_loop.wait(&mut events, timeout)?;
             self.core.context.now = self.shared.clock.now();
             if self.must_check {
                 self.set_limits();
             }
-            let ready = events.iter().filter(|event| event.token() != MAILBOX_TOKEN).count();
+            let ready = L::ready_count(&events);
             let queued = self.queue.len();
             let datagrams = self.udp.iter().filter(|socket| socket.has_work()).count();
             let is_only_ready = ready + queued + datagrams <= 1;
-            for event in &events {
-                if event.token() == MAILBOX_TOKEN {
-                    self.on_wake(is_only_ready);
-                } else {
-                    self.on_event(event, is_only_ready);
+            for event in L::ready(&events) {
+                match event.source {
+                    Source::Mailbox => self.on_wake(is_only_ready),
+                    Source::Connection(slot) => self.on_event(slot, event, is_only_ready),
+                    Source::Datagram(index) => self.udp[index]
+                        .note_readiness(event.is_readable || event.is_error, event.is_writable),
                 }
+            }
+            if queued + datagrams > 0 || self.must_check {
+                self.core.event_loop.submit()?;
             }
             for _ in 0..queued {
                 let Some(slot) = self.queue.pop_front() else { break };
@@ -184,10 +180,11 @@ impl<'e> Worker<'e> {
             self.close_overdue();
             self.shared.deliver_watched();
         }
-        Ok(())
+        // Sends the output that the event loop has accepted.
+        self.core.event_loop.wait(&mut events, Some(Duration::ZERO))
     }
 
-    /// Returns the timeout of the next epoll_wait: 0 if there is work left, a short time if a connection waits,
+    /// Returns the timeout of the next wait: 0 if there is work left, a short time if a connection waits,
     /// and 1 s if uploads or handshakes may time out or idle connections must be closed.
     fn timeout(&self) -> Option<Duration> {
         if !self.queue.is_empty() || self.udp.iter().any(UdpSocket::has_work) {
@@ -200,7 +197,7 @@ impl<'e> Worker<'e> {
         (idle_timeout.is_some() || !self.handshakes.is_empty()).then_some(Duration::from_secs(1))
     }
 
-    /// Returns the timeout of the next epoll_wait while connections must be checked.
+    /// Returns the timeout of the next wait while connections must be checked.
     #[cold]
     fn check_timeout(&self) -> Duration {
         Duration::from_nanos(if self.awaits_memory {
@@ -228,26 +225,42 @@ impl<'e> Worker<'e> {
         self.must_check = is_scarce || !self.checked.is_empty();
     }
 
-    /// Handles one event: notes that a UDP socket is ready, or serves a round of a connection.
-    fn on_event(&mut self, event: &Event, is_only_ready: bool) {
-        let slot = event.token().0;
-        if slot >= UDP_TOKEN_MIN {
-            let readable = event.is_readable() || event.is_error();
-            return self.udp[slot - UDP_TOKEN_MIN].note_readiness(readable, event.is_writable());
+    /// Handles one event of a connection: serves a round of it.
+    #[inline]
+    fn on_event(&mut self, slot: usize, event: Ready, is_only_ready: bool) {
+        if event.is_blocked {
+            self.on_blocked(slot);
         }
-        // The connection may have been closed while an earlier event of the same epoll_wait was handled.
+        // The connection may have been closed while an earlier event of the same wait was handled.
         let Some(connection) = self.connections.get_mut(slot) else { return };
-        if event.is_error() && connection.is_waiting() {
+        if event.is_error && connection.is_waiting() {
             // The client has reset the connection, and the connection receives nothing that would report it.
             return self.close(slot, CloseReason::Error);
         }
-        if event.is_readable() || event.is_read_closed() || event.is_error() {
-            connection.note_readable(event.is_read_closed() || event.is_error());
+        if event.is_readable || event.is_read_closed || event.is_error {
+            connection.note_readable(event.is_read_closed || event.is_error);
         }
-        // The loop over the queue serves a queued connection before the next epoll_wait. `check_waiting` serves one that
+        // The loop over the queue serves a queued connection before the next wait. `check_waiting` serves one that
         // waits, so that its events do not change the order.
         if !connection.queued && !connection.is_waiting() {
             self.serve_connection(slot, is_only_ready);
+        }
+    }
+
+    /// Makes a connection wait until the rest of its output is sent.
+    #[cold]
+    fn on_blocked(&mut self, slot: usize) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        connection.note_blocked(&mut self.core);
+        let must_be_checked = connection.must_be_checked();
+        if connection.queued {
+            return;
+        }
+        if must_be_checked {
+            self.check_later(slot);
+        }
+        if self.await_next(slot, Await::Writable).is_err() {
+            self.close(slot, CloseReason::Error);
         }
     }
 
@@ -260,7 +273,7 @@ impl<'e> Worker<'e> {
         self.rounds_to_timed -= 1;
         let timed = (self.rounds_to_timed == 0).then(|| self.begin_timed_round());
         let connection = &mut self.connections[slot];
-        self.core.context.descriptor = connection.stream.socket().as_raw_fd();
+        self.core.context.descriptor = connection.stream.socket().as_fd().as_raw_fd();
         let end = connection.serve_round(&mut self.core);
         let served = self.core.context.served;
         if let Some(timed) = timed {
@@ -274,34 +287,35 @@ impl<'e> Worker<'e> {
                 counters.conn_yields.fetch_add(yields.into(), Ordering::Relaxed);
             }
         }
-        let registered = match end {
-            AfterRound::AwaitReadable => self.set_writable_interest(slot, false),
+        let awaits = match end {
+            AfterRound::AwaitReadable => self.await_next(slot, Await::Input),
             AfterRound::AwaitValue => {
                 self.check_later(slot);
-                self.set_writable_interest(slot, false)
+                let is_large = self.connections[slot].awaits_large_part();
+                self.await_next(slot, if is_large { Await::Value } else { Await::Input })
             }
             AfterRound::AwaitWritable => {
                 if self.connections[slot].must_be_checked() {
                     self.check_later(slot);
                 }
-                self.set_writable_interest(slot, true)
+                self.await_next(slot, Await::Writable)
             }
             AfterRound::AwaitLines => {
                 if !self.watchers.contains(&slot) {
                     self.watchers.push(slot);
                 }
-                self.set_writable_interest(slot, false)
+                self.await_next(slot, Await::Input)
             }
             AfterRound::AwaitMemory => {
                 self.awaits_memory = true;
                 self.check_later(slot);
-                self.set_writable_interest(slot, false)
+                self.await_next(slot, Await::Error)
             }
             AfterRound::NextRound => {
                 self.connections[slot].queued = true;
                 self.queue.push_back(slot);
-                // While the connection is queued, the events of its socket do not matter, so a change of its
-                // registration would be a wasted system call.
+                // While the connection is queued, the events of its socket do not matter, so a change of what it waits
+                // for would be wasted.
                 Ok(())
             }
             AfterRound::Close => {
@@ -309,7 +323,7 @@ impl<'e> Worker<'e> {
                 return self.close(slot, reason);
             }
         };
-        if registered.is_err() {
+        if awaits.is_err() {
             self.close(slot, CloseReason::Error);
         }
     }
@@ -377,7 +391,7 @@ impl<'e> Worker<'e> {
     /// Serves a round of every watcher, because the watchers' log may have lines for the watcher.
     fn serve_watchers(&mut self, is_only_ready: bool) {
         for slot in self.watchers.clone() {
-            // The loop over the queue serves a queued connection before the next epoll_wait.
+            // The loop over the queue serves a queued connection before the next wait.
             if !self.connections[slot].queued {
                 self.serve_connection(slot, is_only_ready);
             }
@@ -391,15 +405,9 @@ impl<'e> Worker<'e> {
             return Ok(());
         }
         let end = socket.serve_round(&mut self.core);
-        let token = Token(UDP_TOKEN_MIN + index);
         let wanted = end == AfterRound::AwaitWritable;
-        set_writable_interest(
-            &self.poll,
-            token,
-            socket.socket.as_fd(),
-            &mut socket.awaits_writable,
-            wanted,
-        )
+        let UdpSocket { socket, awaits_writable, .. } = socket;
+        self.core.event_loop.await_writable_datagram(socket.as_fd(), index, awaits_writable, wanted)
     }
 
     fn begin_timed_round(&mut self) -> TimedRound {
@@ -425,9 +433,8 @@ impl<'e> Worker<'e> {
         context.traffic.set_busy(sys::thread_processor_time());
     }
 
-    fn set_writable_interest(&mut self, slot: usize, wanted: bool) -> io::Result<()> {
-        let Connection { stream, awaits_writable, .. } = &mut self.connections[slot];
-        set_writable_interest(&self.poll, Token(slot), stream.socket(), awaits_writable, wanted)
+    fn await_next(&mut self, slot: usize, awaited: Await) -> io::Result<()> {
+        self.core.event_loop.await_next(self.connections[slot].stream.socket_mut(), awaited)
     }
 
     fn take_new_connections(&mut self) {
@@ -439,6 +446,7 @@ impl<'e> Worker<'e> {
                 .shared
                 .watch
                 .write(&WatchEvent::Opened { address: &client.address, descriptor });
+            let socket = Socket::new(socket, self.connections.vacant_key());
             let stream = self.stream(socket, security);
             let connection =
                 Connection::new(stream, client, protocol, self.core.context.now.seconds);
@@ -447,17 +455,14 @@ impl<'e> Worker<'e> {
             if is_handshaking {
                 self.handshakes.add(slot);
             }
-            // The event loop also reports input that arrived before the registration.
-            let mut source = SourceFd(&descriptor);
-            let registry = self.poll.registry();
-            if registry.register(&mut source, Token(slot), Interest::READABLE).is_err() {
+            if self.core.event_loop.add(self.connections[slot].stream.socket()).is_err() {
                 self.close(slot, CloseReason::Error);
             }
         }
     }
 
     /// Makes the stream of a new connection at a listener with this security.
-    fn stream(&self, socket: OwnedFd, security: ListenSecurity) -> Stream {
+    fn stream(&self, socket: Socket, security: ListenSecurity) -> Stream {
         match security {
             ListenSecurity::Plain => Stream::Plain(socket),
             ListenSecurity::Tls(clients) => {
@@ -473,7 +478,8 @@ impl<'e> Worker<'e> {
     /// Closes a connection, and reports its end to watchers and counters.
     fn close(&mut self, slot: usize, reason: CloseReason) {
         let mut connection = self.connections.remove(slot);
-        connection.stream.notify_close();
+        connection.stream.notify_close(&mut self.core.event_loop);
+        self.core.event_loop.remove(connection.stream.socket());
         connection.release(&self.core);
         let shared = self.shared;
         self.watchers.retain(|&watcher| watcher != slot);
@@ -481,9 +487,9 @@ impl<'e> Worker<'e> {
         shared.watch.write(&WatchEvent::Closed {
             address: &connection.client.address,
             reason,
-            descriptor: connection.stream.socket().as_raw_fd(),
+            descriptor: connection.stream.socket().as_fd().as_raw_fd(),
         });
-        tracing::debug!("<{} connection closed", connection.stream.socket().as_raw_fd());
+        tracing::debug!("<{} connection closed", connection.stream.socket().as_fd().as_raw_fd());
         shared.connection_table.remove(&connection.client);
         // The socket is closed before the number of connections decreases, because the acceptor then uses the free
         // descriptor.
@@ -522,7 +528,8 @@ impl<'e> Worker<'e> {
         }
         self.overdue_checked_at = now;
         for slot in self.handshakes.overdue(&self.connections, now) {
-            self.connections[slot].stream.fail_handshake(&self.handshakes.reason());
+            let stream = &mut self.connections[slot].stream;
+            stream.fail_handshake(&mut self.core.event_loop, &self.handshakes.reason());
             self.close(slot, CloseReason::HandshakeTimeout);
         }
         if let Some(timeout) = self.shared.settings.idle_timeout_seconds {
@@ -552,21 +559,4 @@ impl<'e> Worker<'e> {
             self.close(slot, CloseReason::IdleTimeout);
         }
     }
-}
-
-/// Makes the event loop report when a socket is readable and, if `wanted`, when it is writable. `awaits_writable` is
-/// the current registration; if it is equal to `wanted`, the function makes no system call.
-fn set_writable_interest(
-    poll: &Poll,
-    token: Token,
-    socket: BorrowedFd<'_>,
-    awaits_writable: &mut bool,
-    wanted: bool,
-) -> io::Result<()> {
-    if std::mem::replace(awaits_writable, wanted) == wanted {
-        return Ok(());
-    }
-    let interest =
-        if wanted { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
-    poll.registry().reregister(&mut SourceFd(&socket.as_raw_fd()), token, interest)
 }

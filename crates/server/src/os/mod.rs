@@ -1,4 +1,5 @@
-//! Everything that depends on the operating system: system calls ([`sys`]); limits, user, log and pid file of the
+//! Everything that depends on the operating system: system calls ([`sys`]); io_uring
+//! ([`uring`]); limits, user, log and pid file of the
 //! process ([`process`]); the limits of its memory ([`memory_limits`]); the memory file ([`restart`]); and the
 //! confinement of the process ([`confine`]).
 
@@ -8,3 +9,5 @@ pub mod process;
 pub mod restart;
 #[allow(unsafe_code)]
 pub mod sys;
+#[allow(unsafe_code)]
+pub mod uring;

@@ -28,7 +28,7 @@ pub(crate) fn descriptors_without_clients(settings: &Settings) -> u64 {
     // The factor is 2 because a host name can have an IPv4 and an IPv6 address.
     let udp_sockets = 2 * settings.udp.len() * settings.threads_per_udp_port();
     let http = if settings.http.is_some() { HTTP_DESCRIPTORS } else { 0 };
-    64 + 4 * settings.threads as u64 + udp_sockets as u64 + http
+    64 + 5 * settings.threads as u64 + udp_sockets as u64 + http
 }
 
 /// Sets the limits of the process and, if root started it, changes the user. The caller creates sockets afterwards.

@@ -82,6 +82,18 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(socket, bytes, SendFlags::NOSIGNAL)?)
 }
 
+/// Returns an event counter (`eventfd`), which wakes an event loop each time it is incremented.
+pub fn event_counter() -> io::Result<OwnedFd> {
+    use rustix::event::EventfdFlags;
+    Ok(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
+}
+
+/// Increments an event counter. It has 64 bits, so it does not overflow.
+pub fn increment(counter: BorrowedFd<'_>) {
+    // An error is impossible: the counter is open, and its maximum is not reached.
+    let _ = rustix::io::write(counter, &1u64.to_ne_bytes());
+}
+
 /// Returns the processor time that the calling thread has used since its start.
 pub fn thread_processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

@@ -13,7 +13,7 @@ use super::prefixes::PrefixStats;
 use super::replies::{PendingReplies, ReplyBytes, ReplyCounts};
 use super::uploads::{UploadCounts, Uploads};
 use super::watch::{WatchCounts, WatchLog};
-use crate::config::{Settings, Tunables};
+use crate::config::{IoKind, Settings, Tunables};
 use crate::passwords::{PasswordFile, PasswordFileKind};
 use crate::tls::{Tls, TlsCounts};
 use slabwise_base::sync::{Mutex, lock};
@@ -67,6 +67,8 @@ pub struct Shared<'e> {
     /// The log that sends events to watchers.
     pub(crate) watch: Arc<WatchLog>,
     pub(crate) crawls: Crawls,
+    /// The interface of the kernel that the workers use.
+    pub(crate) io: IoKind,
     /// The server's certificates and keys; `None` without `-Z`.
     pub(crate) tls: Option<Tls>,
     pub(crate) connection_table: &'e ConnectionTable,
@@ -139,6 +141,7 @@ impl<'e> Shared<'e> {
             }),
             watch: Arc::new(WatchLog::new(Arc::clone(clock), settings.watcher_log_bytes as usize)),
             crawls: Crawls::default(),
+            io: IoKind::Epoll,
             tls: None,
             connection_table,
             uploads: Uploads::new(engine.config().memory_limit_bytes),

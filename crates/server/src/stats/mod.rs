@@ -138,6 +138,7 @@ fn write_settings(context: StatsContext<'_>, rows: &mut StatsRows<'_>) {
         lru: engine.lru(),
         memory_limit_bytes: engine.page_stats().limit * engine.config().page_size_bytes as u64,
         detail_enabled: shared.counts_prefixes(),
+        io: shared.io,
     };
     rows.add_all(report(&running));
     rows.end();

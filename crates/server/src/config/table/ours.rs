@@ -2,7 +2,7 @@
 
 use crate::config::http::{HOT_KEYS_MAX, HttpGivenAddress};
 use crate::config::option::{COUNT_MAX, ServerOption, option, switch};
-use crate::config::settings::Draft;
+use crate::config::settings::{Draft, IoChoice};
 use slabwise_engine::{EvictionKind, HugePages, MOVER_NAMES, RankedHits, ReservedRank};
 use slabwise_policy::PagePolicy;
 use slabwise_protocol::text::CostWire;
@@ -143,6 +143,15 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         "accept the cost of an item before the flags in the commands set, add and replace: set <key> \
          <cost> <flags> <exptime> <bytes>",
     ),
+    option("io")
+        .choice(&IoChoice::NAMES, |it, name| it.settings.io = IoChoice::of(name))
+        .default("auto")
+        .help(
+            "interface of the kernel by which the worker threads wait, receive and send; io_uring makes one system call \
+             for all clients that are ready, and needs Linux 6.1 or later; auto: io_uring if the kernel allows it, \
+             otherwise epoll. `stats settings` shows which one is used",
+        )
+        .stat("io", |it| it.io.name().to_owned()),
     option("upload_timeout")
         .number(0, COUNT_MAX, "seconds", |it, n| {
             it.settings.upload_timeout_seconds = (n > 0).then_some(n as u32);

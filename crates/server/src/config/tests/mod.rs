@@ -4,7 +4,7 @@
 mod command_line;
 mod resolved_settings;
 
-use super::{Request, Running, Settings, Tunables, parse, report};
+use super::{IoKind, Request, Running, Settings, Tunables, parse, report};
 
 /// Parses a command line.
 fn request(args: &[&str]) -> Result<Request, String> {
@@ -39,5 +39,6 @@ fn stats_at_start(settings: &Settings) -> Vec<(&'static str, String)> {
         lru: settings.engine.eviction_options.lru,
         memory_limit_bytes: settings.engine.memory_limit_bytes,
         detail_enabled: settings.detail_enabled,
+        io: IoKind::Epoll,
     })
 }

@@ -135,6 +135,14 @@ static ALLOWED_WITH_FILES: &[Call] = &[
     call!(SYS_unlinkat),
 ];
 
+/// The calls of a server that uses io_uring. Its rings exist before the first filter, and each is restricted to the
+/// operations in use. A worker enables its ring when it starts; afterwards, there is nothing to register.
+static ALLOWED_WITH_URING: &[Call] =
+    &[call!(SYS_io_uring_enter), call!(SYS_io_uring_register, Equals(1, ENABLE_RINGS))];
+
+/// An operation of `io_uring_register`, from the kernel's header linux/io_uring.h.
+const ENABLE_RINGS: libc::c_int = 12;
+
 /// The calls that create threads and install the second filter. The second filter forbids them.
 static ALLOWED_DURING_START: &[Call] = &[
     call!(SYS_clone),
@@ -199,8 +207,6 @@ static FORBIDDEN: &[Call] = &[
     call!(SYS_perf_event_open),
     call!(SYS_userfaultfd),
     call!(SYS_io_uring_setup),
-    call!(SYS_io_uring_enter),
-    call!(SYS_io_uring_register),
     call!(SYS_add_key),
     call!(SYS_request_key),
     call!(SYS_keyctl),
@@ -213,10 +219,15 @@ static FORBIDDEN: &[Call] = &[
     call!(SYS_rt_sigaction, Equals(0, libc::SIGSYS)),
 ];
 
+/// The calls that end a process that does not use io_uring.
+static FORBIDDEN_WITHOUT_URING: &[Call] =
+    &[call!(SYS_io_uring_enter), call!(SYS_io_uring_register)];
+
 /// Returns the tables of the calls that a server makes after its start.
-fn allowed_tables(accesses_files: bool) -> Vec<&'static [Call]> {
+fn allowed_tables(accesses_files: bool, uses_uring: bool) -> Vec<&'static [Call]> {
     let mut tables = vec![ALLOWED];
     tables.extend(accesses_files.then_some(ALLOWED_WITH_FILES));
+    tables.extend(uses_uring.then_some(ALLOWED_WITH_URING));
     tables
 }
 
@@ -231,16 +242,19 @@ pub struct Filters {
 }
 
 impl Filters {
-    /// Makes the filters. `accesses_files` is true for a server that opens or changes files after its start.
-    pub fn new(accesses_files: bool) -> Result<Filters, BackendError> {
-        let mut tables = allowed_tables(accesses_files);
+    /// Makes the filters. `accesses_files` is true for a server that opens or changes files after its start, and
+    /// `uses_uring` for one that uses io_uring.
+    pub fn new(accesses_files: bool, uses_uring: bool) -> Result<Filters, BackendError> {
+        let mut tables = allowed_tables(accesses_files, uses_uring);
         let numbers: BTreeSet<_> =
             tables.iter().copied().flatten().map(|call| call.number).collect();
         tables.push(ALLOWED_DURING_START);
+        let mut forbidden = vec![FORBIDDEN];
+        forbidden.extend((!uses_uring).then_some(FORBIDDEN_WITHOUT_URING));
         let failure = SeccompAction::Errno(libc::ENOSYS as u32);
         Ok(Filters {
             allowed: program(&tables, failure, SeccompAction::Allow)?,
-            forbidden: program(&[FORBIDDEN], SeccompAction::Allow, SeccompAction::Trap)?,
+            forbidden: program(&forbidden, SeccompAction::Allow, SeccompAction::Trap)?,
             allowed_count: numbers.len(),
         })
     }
@@ -249,7 +263,7 @@ impl Filters {
 /// Returns the forbidden calls with their names.
 pub fn forbidden_names() -> Vec<ForbiddenCall> {
     let name = |call: &Call| (call.number, call.constant.trim_start_matches("SYS_"));
-    FORBIDDEN.iter().map(name).collect()
+    FORBIDDEN.iter().chain(FORBIDDEN_WITHOUT_URING).map(name).collect()
 }
 
 /// Returns the program of a filter that takes the action `listed` for the calls in the tables, and the action `other` for
@@ -286,7 +300,8 @@ impl Condition {
 #[cfg(test)]
 mod tests {
     use super::{
-        ALLOWED, ALLOWED_DURING_START, ALLOWED_WITH_FILES, Always, Call, FORBIDDEN, Filters,
+        ALLOWED, ALLOWED_DURING_START, ALLOWED_WITH_FILES, ALLOWED_WITH_URING, Always, Call,
+        FORBIDDEN, FORBIDDEN_WITHOUT_URING, Filters,
     };
     use std::collections::BTreeSet;
 
@@ -298,8 +313,8 @@ mod tests {
 
     #[test]
     fn no_call_is_both_allowed_and_forbidden() {
-        let allowed: BTreeSet<i64> =
-            ALLOWED.iter().chain(ALLOWED_WITH_FILES).map(|call| call.number).collect();
+        let allowed = ALLOWED.iter().chain(ALLOWED_WITH_FILES).chain(ALLOWED_WITH_URING);
+        let allowed: BTreeSet<i64> = allowed.map(|call| call.number).collect();
         let both: Vec<_> = unconditional(FORBIDDEN).intersection(&allowed).copied().collect();
         assert_eq!(both, [0; 0], "the numbers of the calls in both tables");
     }
@@ -307,7 +322,14 @@ mod tests {
     #[test]
     fn a_call_with_a_condition_has_no_row_without_one() {
         // The row without a condition would have no effect.
-        for table in [ALLOWED, ALLOWED_WITH_FILES, ALLOWED_DURING_START, FORBIDDEN] {
+        for table in [
+            ALLOWED,
+            ALLOWED_WITH_FILES,
+            ALLOWED_WITH_URING,
+            ALLOWED_DURING_START,
+            FORBIDDEN,
+            FORBIDDEN_WITHOUT_URING,
+        ] {
             let always = unconditional(table);
             let other = table.iter().filter(|call| !matches!(call.condition, Always));
             let names: Vec<_> = other
@@ -319,8 +341,10 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_files_can_make_fewer_calls() {
-        let count = |files| Filters::new(files).expect("the tables are valid").allowed_count;
-        assert_eq!(count(true), count(false) + ALLOWED_WITH_FILES.len());
+    fn a_server_without_files_or_without_io_uring_can_make_fewer_calls() {
+        let count =
+            |files, uring| Filters::new(files, uring).expect("the tables are valid").allowed_count;
+        assert_eq!(count(true, false), count(false, false) + ALLOWED_WITH_FILES.len());
+        assert_eq!(count(false, true), count(false, false) + ALLOWED_WITH_URING.len());
     }
 }

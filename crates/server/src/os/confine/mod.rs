@@ -24,7 +24,7 @@ mod calls;
 mod files;
 
 use super::sys;
-use crate::config::Settings;
+use crate::config::{IoKind, Settings};
 use calls::Filters;
 use std::io;
 
@@ -52,12 +52,13 @@ pub struct Confinement {
 impl Confinement {
     /// Limits the access to files and the system calls of the calling thread, which is the only one of the process.
     /// Without `-o drop_privileges`, does nothing and returns `None`.
-    pub fn begin(settings: &Settings) -> Result<Option<Confinement>, ConfineError> {
+    pub fn begin(settings: &Settings, io: IoKind) -> Result<Option<Confinement>, ConfineError> {
         if !settings.drop_privileges {
             return Ok(None);
         }
         let folders = files::folders(settings);
-        let filters = Filters::new(!folders.is_empty()).map_err(seccompiler::Error::from)?;
+        let filters = Filters::new(!folders.is_empty(), io == IoKind::Uring)
+            .map_err(seccompiler::Error::from)?;
         files::restrict(&folders);
         sys::explain_forbidden_calls(calls::forbidden_names()).map_err(ConfineError::Handler)?;
         seccompiler::apply_filter(&filters.allowed)?;
