@@ -27,7 +27,7 @@
 //! sent earlier if there are many of them, or if the worker has other work to do ([`EventLoop::submit`]). The system call
 //! decides the fate of each (SENT-AT-ONCE in `os::uring`), so the memory of a staged output lives until then, even if
 //! its connection is closed. If a socket takes only a part, the *rest* stays here, and the connection is blocked until a
-//! poll reports that the socket is writable. Outputs of more than [`STAGED_BYTES_MAX`], and values in the memory of items,
+//! poll reports that the socket is writable. Outputs of more than 16 KiB, and values in the memory of items,
 //! are sent by a system call, which costs little in comparison and needs no memory to outlive it. So does the last output
 //! before a connection is closed.
 //!
