@@ -13,6 +13,7 @@ mod connection;
 mod handshakes;
 mod listen;
 mod mailbox;
+mod signals;
 mod stream;
 mod tls_records;
 mod tls_state;
@@ -23,12 +24,12 @@ mod udp;
 mod worker;
 
 pub use listen::Listeners;
+pub(crate) use signals::SignalHandler;
 
 use crate::shared::{Shared, Wake, WorkerContext};
 use acceptor::Acceptor;
 use mailbox::Mailbox;
 use mio::{Poll, Waker};
-use signal_hook_mio::v1_0::Signals;
 use std::io;
 use std::thread::{Scope, ScopedJoinHandle};
 use worker::Worker;
@@ -81,13 +82,14 @@ impl Loops {
     pub fn start<'scope, 'e: 'scope>(
         self,
         scope: &'scope Scope<'scope, '_>,
-        listeners: Listeners,
-        signals: Signals,
+        mut listeners: Listeners,
+        signals: SignalHandler,
         wakers: &'e Wakers,
         shared: &'e Shared<'e>,
     ) -> io::Result<(Acceptor<'e>, Vec<ScopedJoinHandle<'scope, ()>>)> {
         let mut workers = Vec::new();
-        let mut datagram = udp::distribute(listeners.datagram, self.worker_polls.len());
+        let mut datagram =
+            udp::distribute(std::mem::take(&mut listeners.datagram), self.worker_polls.len());
         for (index, (poll, mailbox)) in
             self.worker_polls.into_iter().zip(&wakers.mailboxes).enumerate()
         {
@@ -104,7 +106,8 @@ impl Loops {
             workers.push(std::thread::Builder::new().name(name).spawn_scoped(scope, run_worker)?);
         }
         let poll = self.acceptor_poll;
-        let acceptor = Acceptor::new(poll, signals, listeners.stream, &wakers.mailboxes, shared)?;
+        let Listeners { stream, file, .. } = listeners;
+        let acceptor = Acceptor::new(poll, signals, stream, file, &wakers.mailboxes, shared)?;
         Ok((acceptor, workers))
     }
 }
