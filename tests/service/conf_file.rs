@@ -153,13 +153,13 @@ fn a_user_in_the_file_that_is_not_root_is_ignored_with_a_warning() {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = socket.local_addr().expect("the socket is bound");
     // `-u root` also lets root start the server. Then nothing is ignored.
-    let path = manager.write_conf("-u nosuchuser\n");
+    let path = manager.write_conf("-u no-such-user\n");
     let file = format!("conf_file={}", path.display());
     if rustix::process::getuid().is_root() {
         let mut service = manager.start(&["-o", &file], vec![socket.into()]);
         assert_eq!(service.wait().code(), Some(1));
         assert!(
-            manager.log().contains("-u nosuchuser: there is no such user"),
+            manager.log().contains("-u no-such-user: there is no such user"),
             "{}",
             manager.log()
         );
@@ -169,6 +169,8 @@ fn a_user_in_the_file_that_is_not_root_is_ignored_with_a_warning() {
     manager.wait_until_ready();
     assert_serves(address);
     wait_until("the server warns", TIMEOUT, || {
-        manager.log().contains("-u nosuchuser has no effect, because only root can change the user")
+        manager
+            .log()
+            .contains("-u no-such-user has no effect, because only root can change the user")
     });
 }

@@ -121,11 +121,12 @@ fn warn_of_operands(draft: &mut Draft, matches: &ArgMatches) {
 fn apply(draft: &mut Draft, matches: &ArgMatches) -> Result<(), String> {
     for row in FLAGS {
         for text in values(matches, row.name) {
-            draft.settings.source.options.add(row, text);
             if row.name == EXTENDED {
                 apply_extended(draft, text)?;
             } else {
-                row.apply(draft, &row.given_name(), Some(text))?;
+                let given = row.given_name();
+                draft.settings.source.options.add(&given, text);
+                row.apply(draft, &given, Some(text))?;
             }
         }
     }
@@ -173,6 +174,7 @@ fn apply_extended(draft: &mut Draft, list: &str) -> Result<(), String> {
             None => (element, None),
         };
         let given = format!("-o {name}");
+        draft.settings.source.options.add(&given, text.unwrap_or_default());
         if let Some(row) = table::extended().find(|row| row.name == name) {
             if name.starts_with(TLS_PREFIX) {
                 draft.given.tls_names.push(row.name);

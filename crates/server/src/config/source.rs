@@ -1,8 +1,6 @@
 //! The source of the settings: the command line and the file of `-o conf_file`. The server keeps it to read the file
 //! again on SIGHUP ([`reread`](super::reread)).
 
-use super::option::ServerOption;
-use super::table::EXTENDED;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -24,17 +22,9 @@ pub(crate) struct Source {
 pub(crate) struct GivenOptions(BTreeMap<String, Vec<String>>);
 
 impl GivenOptions {
-    /// Adds an option of the table of flags with its value. The value of `-o` consists of several options.
-    pub(super) fn add(&mut self, row: &ServerOption, text: &str) {
-        let mut add = |name, value: &str| self.0.entry(name).or_default().push(value.to_owned());
-        if row.name == EXTENDED {
-            for element in text.split(',').filter(|element| !element.is_empty()) {
-                let (name, value) = element.split_once('=').unwrap_or((element, ""));
-                add(format!("-o {name}"), value);
-            }
-        } else {
-            add(row.given_name(), text);
-        }
+    /// Adds an option with its value, which is empty for a switch.
+    pub(super) fn add(&mut self, name: &str, value: &str) {
+        self.0.entry(name.to_owned()).or_default().push(value.to_owned());
     }
 
     /// Returns the names of the options whose values differ, or that only one of the two has.

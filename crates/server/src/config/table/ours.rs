@@ -15,7 +15,7 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
     option("conf_file")
         // The parser reads the file before it applies the options of the command line.
         .text("file", |_, _| ())
-        .frequent_help(
+        .help(
             "read options from this file, which has the format of Debian's /etc/memcached.conf; options of the \
              command line replace those of the file, and SIGHUP applies a changed -m",
         ),
