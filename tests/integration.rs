@@ -14,6 +14,7 @@ mod faults;
 mod http;
 mod policies;
 mod restart;
+mod service;
 mod startup;
 mod steer;
 mod support;

@@ -4,7 +4,7 @@ use crate::error::ClientError;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use std::fmt;
 use std::io::{self, ErrorKind};
-use std::net::{Ipv6Addr, TcpStream, ToSocketAddrs};
+use std::net::{Ipv6Addr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::str::FromStr;
@@ -113,7 +113,7 @@ fn connect_unix_at_once(path: &str) -> io::Result<OwnedFd> {
 /// Connects to `HOST:PORT` and sets TCP_NODELAY, so that the kernel sends small requests without delay.
 fn connect_tcp(address: &str, timeout: Option<Duration>) -> io::Result<TcpStream> {
     let mut last_error = io::Error::new(ErrorKind::NotFound, "the host name has no address");
-    for candidate in address.to_socket_addrs()? {
+    for candidate in slabwise_names::resolve_address(address)? {
         let connected = match timeout {
             Some(timeout) => TcpStream::connect_timeout(&candidate, timeout),
             None => TcpStream::connect(candidate),

@@ -36,12 +36,13 @@ pub use out::Out;
 pub use session::{Next, Session};
 pub use shared::{ConnectionTable, Shared, WorkerContext};
 
-use config::{EXIT_USAGE, Listen, Request};
+use config::{EXIT_USAGE, Request};
 use http::{Early, HttpServer};
 use memory_model::MemoryModel;
-use net::{Listeners, Loops};
+use net::{Listeners, Loops, SignalHandler};
 use os::confine::Confinement;
 use os::process::{self, PidFile};
+use os::service::Notifications;
 use os::{memory_limits, restart, sys};
 use passwords::{PasswordFile, PasswordFileKind};
 use shared::Wake;
@@ -50,7 +51,7 @@ use slabwise_engine::{Engine, EvictionObserver};
 use std::error::Error;
 use std::ffi::OsString;
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tls::Tls;
@@ -129,11 +130,8 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let logins = auth_file.map(|path| PasswordFile::new(path, PasswordFileKind::Login));
     logins.as_ref().map(PasswordFile::reload).transpose()?;
     let signals = process::catch_signals()?;
-    let listeners = Listeners::bind(settings)?;
-    let _socket_file = match &settings.listen {
-        Listen::Unix { path, .. } => Some(SocketFile(path.clone())),
-        Listen::Tcp(_) => None,
-    };
+    let notifications = Notifications::from_environment();
+    let listeners = Listeners::open(settings)?;
     let http = HttpServer::bind(settings)?;
     let (engine, clock) = open_engine(settings, http.as_ref(), tls.as_ref())?;
     process::daemonize_if_requested(settings)?;
@@ -141,7 +139,7 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         eprint!("{}", class_lines(settings));
     }
     process::lock_memory(settings);
-    let (loops, wakers) = Loops::new(settings)?;
+    let (loops, wakers) = Loops::new(settings, &listeners)?;
     let connection_table = ConnectionTable::default();
     let http_waker = http.as_ref().map(HttpServer::waker);
     let wake = |target| {
@@ -170,6 +168,8 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         let run = || -> Result<(), Box<dyn Error>> {
             threads.extend(background::start(scope, &shared, tuner)?);
             threads.extend(http.map(|http| http::start(http, scope, &shared)).transpose()?);
+            let options = settings.source.options.clone();
+            let signals = SignalHandler::new(signals, notifications, options);
             let (mut acceptor, workers) =
                 loops.start(scope, listeners, signals, &wakers, &shared)?;
             threads.extend(workers);
@@ -227,15 +227,5 @@ fn report_memory(settings: &Settings) {
     // The kernel can write the pages of a file to its disk, so they need not fit into the memory.
     if settings.memory_file.as_deref().is_none_or(sys::is_on_ram_disk) {
         tracing::warn!("{warning}");
-    }
-}
-
-/// The path of the Unix socket. Dropping this value removes the socket's file.
-struct SocketFile(PathBuf);
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        // An error is ignored, because another process may have removed the file.
-        let _ = std::fs::remove_file(&self.0);
     }
 }

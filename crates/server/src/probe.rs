@@ -6,7 +6,7 @@
 use crate::config::EXIT_USAGE;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -77,8 +77,9 @@ fn ask(address: &str, path: &str) -> io::Result<(u16, String)> {
         Some(("" | "*", port)) => format!("127.0.0.1:{port}"),
         _ => address.to_owned(),
     };
-    let resolved = address.to_socket_addrs()?.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
-    let stream = TcpStream::connect_timeout(&resolved, TIMEOUT)?;
+    let found = slabwise_names::resolve_address(&address)?;
+    let resolved = found.first().expect("a host without an address is an error");
+    let stream = TcpStream::connect_timeout(resolved, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     exchange(stream, path)

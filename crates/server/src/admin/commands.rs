@@ -7,7 +7,7 @@ use crate::shared::{BackgroundThread, CloseReason, Shared, Watcher, WorkerContex
 use crate::wire::text::Reply;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Seconds};
-use slabwise_engine::{ClassChangeError, Engine, LruConfig, ReassignError};
+use slabwise_engine::{ClassChangeError, Engine, EngineError, LruConfig, ReassignError};
 use slabwise_protocol::text::reply;
 use slabwise_protocol::{
     Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Exptime, LruMode, LruRequest,
@@ -31,7 +31,7 @@ pub(crate) enum NextAction<'e> {
 /// The maximum level of the command `verbosity`. The trace output of level 3 can only be enabled at start (`-vvv`).
 const VERBOSITY_MAX: u32 = 2;
 /// The minimum memory limit that the command `cache_memlimit` accepts, in MiB, as in memcached.
-const MEMORY_LIMIT_MEGABYTES_MIN: u32 = 8;
+pub(crate) const MEMORY_LIMIT_MEGABYTES_MIN: u32 = 8;
 /// The maximum memory limit that the command `cache_memlimit` accepts, in MiB. The client probably means a larger
 /// number in bytes.
 const MEMORY_LIMIT_MEGABYTES_MAX: u32 = 1_000_000_000;
@@ -84,7 +84,7 @@ type ErrorLine = Cow<'static, [u8]>;
 
 /// Executes a command whose reply is `OK` or an error line.
 fn execute(worker: &WorkerContext<'_>, command: Admin<'_>) -> Result<(), ErrorLine> {
-    let Shared { settings, engine, notifier, counters, .. } = worker.shared;
+    let Shared { settings, notifier, counters, .. } = worker.shared;
     let tunables = || lock(&worker.shared.tunables);
     match command {
         Admin::FlushAll { .. } if !settings.flush_enabled => {
@@ -98,11 +98,7 @@ fn execute(worker: &WorkerContext<'_>, command: Admin<'_>) -> Result<(), ErrorLi
             process::set_verbosity(level);
         }
         Admin::MemoryLimit(megabytes) => {
-            set_memory_limit(engine, megabytes)?;
-            worker.shared.uploads.set_memory_limit(u64::from(megabytes) << 20);
-            worker.shared.replies.set_memory_limit(u64::from(megabytes) << 20);
-            // If the limit is lower than before, the tuner releases pages.
-            notifier.wake(BackgroundThread::Tuner);
+            set_memory_limit(worker.shared, megabytes).map_err(MemoryLimitError::reply)?;
         }
         // A new class table retires classes, and only page moves can drain the pages of retired classes.
         Admin::Reassign { .. } | Admin::Classes(_) if !settings.reassign_enabled => {
@@ -172,15 +168,48 @@ fn refresh_certificates(worker: &mut WorkerContext<'_>, reply: &mut Reply<'_>) {
     }
 }
 
-fn set_memory_limit(engine: &Engine, megabytes: u32) -> Result<(), &'static [u8]> {
-    match megabytes {
-        0..MEMORY_LIMIT_MEGABYTES_MIN => Err(reply::MEMORY_LIMIT_TOO_SMALL),
-        MEMORY_LIMIT_MEGABYTES_MIN..=MEMORY_LIMIT_MEGABYTES_MAX => {
-            let limit = engine.set_memory_limit(u64::from(megabytes) << 20);
-            limit.map_err(|_| reply::MEMORY_LIMIT_OUT_OF_BOUNDS)
+/// The reason why a memory limit is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryLimitError {
+    /// The limit is below [`MEMORY_LIMIT_MEGABYTES_MIN`].
+    TooSmall,
+    /// The limit is so large that it is probably in bytes.
+    InBytes,
+    /// The limit is above the addresses that the engine has reserved at its start.
+    OutOfBounds { bytes_max: u64 },
+}
+
+impl MemoryLimitError {
+    /// Returns the reply to `cache_memlimit`.
+    fn reply(self) -> &'static [u8] {
+        match self {
+            MemoryLimitError::TooSmall => reply::MEMORY_LIMIT_TOO_SMALL,
+            MemoryLimitError::InBytes => reply::MEMORY_LIMIT_IN_BYTES,
+            MemoryLimitError::OutOfBounds { .. } => reply::MEMORY_LIMIT_OUT_OF_BOUNDS,
         }
-        _ => Err(reply::MEMORY_LIMIT_IN_BYTES),
     }
+}
+
+/// Changes the memory limit of the cache, and the limits of the buffers that depend on it.
+pub(crate) fn set_memory_limit(
+    shared: &Shared<'_>,
+    megabytes: u32,
+) -> Result<(), MemoryLimitError> {
+    match megabytes {
+        0..MEMORY_LIMIT_MEGABYTES_MIN => return Err(MemoryLimitError::TooSmall),
+        MEMORY_LIMIT_MEGABYTES_MIN..=MEMORY_LIMIT_MEGABYTES_MAX => {}
+        _ => return Err(MemoryLimitError::InBytes),
+    }
+    let bytes = u64::from(megabytes) << 20;
+    shared.engine.set_memory_limit(bytes).map_err(|error| match error {
+        EngineError::LimitTooLarge { bytes_max, .. } => MemoryLimitError::OutOfBounds { bytes_max },
+        other => unreachable!("a memory limit has no other error: {other}"),
+    })?;
+    shared.uploads.set_memory_limit(bytes);
+    shared.replies.set_memory_limit(bytes);
+    // If the limit is lower than before, the tuner releases pages.
+    shared.notifier.wake(BackgroundThread::Tuner);
+    Ok(())
 }
 
 /// The victim of `slabs reassign` that means any class.

@@ -12,8 +12,17 @@ const DESCRIPTION: &str = "\
 
 /// Each environment variable and its description.
 const VARIABLES: &[(&str, &str)] = &[
+    (
+        "LISTEN_FDS, LISTEN_PID",
+        "Sockets that the service manager has opened: sd_listen_fds(3). They replace -l, -p, -s and -U.",
+    ),
     ("MEMCACHED_PORT_FILENAME", "File to which the server writes the ports on which it listens."),
     ("MEMCACHED_SASL_PWDB", "File of user:password lines for SASL authentication (-S)."),
+    (
+        "NOTIFY_SOCKET",
+        "Socket of the service manager, which the server notifies when it is ready, reloads files or stops: \
+        sd_notify(3).",
+    ),
 ];
 
 /// Each signal and its effect.
@@ -21,8 +30,8 @@ const SIGNALS: &[(&str, &str)] = &[
     ("SIGTERM, SIGINT", "Stop the server. The cache is lost."),
     (
         "SIGHUP",
-        "Reload the password file (-Y) and the TLS certificates (-Z). If a file is invalid, the \
-        old passwords or certificates stay active.",
+        "Reload the password file (-Y), the TLS certificates (-Z) and the options of -o conf_file, of which a \
+        changed -m is applied. If a file is invalid, the old passwords, certificates or options stay active.",
     ),
     (
         "SIGUSR1",
@@ -32,11 +41,19 @@ const SIGNALS: &[(&str, &str)] = &[
 ];
 
 /// Each file and its content.
-const FILES: &[(&str, &str)] = &[(
-    "FILE, FILE.meta",
-    "With -e FILE: FILE contains the items. After a stop by SIGUSR1 or `shutdown graceful`, \
-    FILE.meta contains the other data that a warm restart needs.",
-)];
+const FILES: &[(&str, &str)] = &[
+    (
+        "/etc/slabwise.conf, /etc/slabwise/INSTANCE.conf",
+        "The files of -o conf_file in the units slabwise.service and slabwise@INSTANCE.service. A line has options \
+        as on the command line, quoted as in a shell. A # begins a comment. The options -d, -h, -i and -V have no \
+        effect in a file.",
+    ),
+    (
+        "FILE, FILE.meta",
+        "With -e FILE: FILE contains the items. After a stop by SIGUSR1 or `shutdown graceful`, \
+        FILE.meta contains the other data that a warm restart needs.",
+    ),
+];
 
 /// Each exit status and its meaning.
 const EXIT_STATUS: &[(&str, &str)] = &[
@@ -80,7 +97,8 @@ pub(super) fn page() -> String {
     entries(&mut page, "EXIT STATUS", EXIT_STATUS);
     page.control("SH", ["SEE ALSO"]);
     page.text([roman(
-        "slabwise-classes(1), slabwise-replay(1), slabwise-lab(1), slabwise-demo(1), memcached(1)",
+        "slabwise-classes(1), slabwise-replay(1), slabwise-top(1), slabwise-steer(1), slabwise-lab(1), \
+         slabwise-demo(1), memcached(1)",
     )]);
     page.render()
 }

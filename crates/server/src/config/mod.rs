@@ -2,9 +2,9 @@
 //! options are values of `-o`.
 //!
 //! ```text
-//!   argv --parse--> row of a table --set--> Draft --resolve--> Settings ----.
-//!                                                                           |
-//!   stats settings <--report-- row of a table <--- Running <----------------+---- Tunables <--- commands
+//!   file, argv --parse--> row of a table --set--> Draft --resolve--> Settings ----.
+//!                                                                                 |
+//!   stats settings <--report-- row of a table <--- Running <----------------------+---- Tunables <--- commands
 //! ```
 //!
 //! Each option is one row of a [`table`]. A row contains the option's names, the type of its value, its help, its
@@ -19,6 +19,7 @@
 //! - An option of memcached whose effect slabwise lacks causes a warning.
 //! - With an option for memcached's proxy, which slabwise lacks, the server does not start.
 
+mod conf_file;
 mod engine;
 mod help;
 mod http;
@@ -31,6 +32,7 @@ mod policy;
 mod report;
 mod resolve;
 mod settings;
+mod source;
 mod table;
 
 #[cfg(test)]
@@ -41,10 +43,11 @@ pub const EXIT_USAGE: u8 = 64;
 
 pub(crate) use http::HOT_KEYS_MAX;
 pub use http::{HttpAddress, HttpSettings};
-pub use parse::{Request, parse};
+pub use parse::{Request, parse, reread};
 #[cfg(test)]
 pub use report::changeable;
 pub use report::report;
 pub use settings::{
     IoChoice, IoKind, Listen, ListenAddress, ListenSecurity, Protocol, Running, Settings, Tunables,
 };
+pub(crate) use source::GivenOptions;

@@ -211,6 +211,11 @@ impl ServerOption {
         ServerOption { stats, ..self }
     }
 
+    /// Returns the name of a flag as errors and warnings show it, such as `-m`.
+    pub fn given_name(&self) -> String {
+        self.short.map_or_else(|| self.name.to_owned(), |short| format!("-{short}"))
+    }
+
     /// Returns the description of the option for the help.
     pub fn description(&self) -> String {
         match self.help {

@@ -1,14 +1,18 @@
-//! Parses the command line. clap splits the arguments into options and values, as getopt does. The option tables define
-//! what the options mean.
+//! Parses the command line, and the file of `-o conf_file`. clap splits the arguments into options and values, as getopt
+//! does. The option tables define what the options mean.
 
+use super::conf_file::{self, Content, Line};
 use super::help;
 use super::option::ValueKind;
+use super::paths::absolute;
 use super::resolve::resolve;
 use super::settings::{Draft, Settings};
+use super::source::{GivenOptions, Source};
 use super::table::{self, EXTENDED, FLAGS, MISSING, TLS_PREFIX};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::ffi::OsString;
+use std::path::Path;
 
 /// The action that a command line requests.
 #[derive(Debug)]
@@ -21,7 +25,8 @@ pub enum Request {
 
 /// Parses a command line, which does not include the program's name. An error is one line that names the remedy.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Request, String> {
-    let matches = command().try_get_matches_from(args).map_err(|error| usage_error(&error))?;
+    let command_line: Vec<OsString> = args.into_iter().collect();
+    let matches = split(command_line.iter().cloned())?;
     if let Some(topic) = values(&matches, table::HELP).last() {
         return help::text(topic).map(Request::Print);
     }
@@ -32,23 +37,100 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Request, String
             return Ok(Request::Print(text()));
         }
     }
+    let file = conf_file::named_in(values(&matches, EXTENDED));
+    let source =
+        Source { command_line, conf_file: file.map(absolute).transpose()?, ..Source::default() };
+    let (settings, warnings) = resolve(draft(source, &matches)?)?;
+    Ok(Request::Serve { settings: Box::new(settings), warnings })
+}
+
+/// The options that SIGHUP changes, and all options to compare them with those of the last read.
+#[derive(Debug)]
+pub struct Reread {
+    /// The value of `-m`, or its default.
+    pub memory_limit_mib: u32,
+    pub options: GivenOptions,
+}
+
+/// Reads the file of `-o conf_file` again and applies the command line to it. The file may have changed.
+pub fn reread(source: &Source) -> Result<Reread, String> {
+    let matches = split(source.command_line.iter().cloned())?;
+    let source = Source { options: GivenOptions::default(), ..source.clone() };
+    let Draft { settings, given, .. } = draft(source, &matches)?;
+    let default_mib = (settings.engine.memory_limit_bytes >> 20) as u32;
+    Ok(Reread {
+        memory_limit_mib: given.memory_limit_mib.unwrap_or(default_mib),
+        options: settings.source.options,
+    })
+}
+
+/// Sets the options of the file, and then those of the command line, so that the command line replaces values of the file.
+fn draft(source: Source, command_line: &ArgMatches) -> Result<Draft, String> {
+    let file = source.conf_file.clone();
     let mut draft = Draft::default();
+    draft.settings.source = source;
+    if let Some(path) = file {
+        apply_file(&mut draft, &path)?;
+    }
+    apply(&mut draft, command_line)?;
+    warn_of_operands(&mut draft, command_line);
+    Ok(draft)
+}
+
+/// Splits arguments into options and their values.
+fn split(args: impl IntoIterator<Item = OsString>) -> Result<ArgMatches, String> {
+    command().try_get_matches_from(args).map_err(|error| usage_error(&error))
+}
+
+/// Sets the options of the file of `-o conf_file`.
+fn apply_file(draft: &mut Draft, path: &Path) -> Result<(), String> {
+    for Line { place, content } in conf_file::read(path)? {
+        let at_place = |reason: String| format!("{place}: {reason}");
+        let options = match content {
+            Content::Options(options) => options,
+            Content::WithoutEffect(reason) => {
+                draft.warn(at_place(reason));
+                continue;
+            }
+        };
+        let mut matches = split(options).map_err(at_place)?;
+        if conf_file::named_in(values(&matches, EXTENDED)).is_some() {
+            let reason = "-o conf_file cannot be in a file: give it on the command line";
+            return Err(at_place(reason.to_owned()));
+        }
+        for row in FLAGS.iter().filter(|row| conf_file::ignores(row.name)) {
+            matches.remove_many::<String>(row.name);
+        }
+        let warnings_before = draft.warnings.len();
+        apply(draft, &matches).map_err(at_place)?;
+        warn_of_operands(draft, &matches);
+        for warning in &mut draft.warnings[warnings_before..] {
+            *warning = format!("{place}: {warning}");
+        }
+    }
+    Ok(())
+}
+
+fn warn_of_operands(draft: &mut Draft, matches: &ArgMatches) {
+    for operand in values(matches, OPERANDS) {
+        draft.warn(format!("'{operand}' is not an option and has no effect: leave it out"));
+    }
+}
+
+/// Sets the options of a command line or of a line of a file, in the order of the table of flags.
+fn apply(draft: &mut Draft, matches: &ArgMatches) -> Result<(), String> {
     for row in FLAGS {
-        for text in values(&matches, row.name) {
+        for text in values(matches, row.name) {
             if row.name == EXTENDED {
-                apply_extended(&mut draft, text)?;
+                apply_extended(draft, text)?;
             } else {
-                let given =
-                    row.short.map_or_else(|| row.name.to_owned(), |short| format!("-{short}"));
-                row.apply(&mut draft, &given, Some(text))?;
+                let given = row.given_name();
+                draft.settings.source.options.add(&given, text);
+                row.apply(draft, &given, Some(text))?;
             }
         }
     }
-    for operand in values(&matches, OPERANDS) {
-        draft.warn(format!("'{operand}' is not an option and has no effect: leave it out"));
-    }
-    let (settings, warnings) = resolve(draft)?;
-    Ok(Request::Serve { settings: Box::new(settings), warnings })
+    Ok(())
 }
 
 /// clap's name for the arguments that are not options. memcached also ignores them.
@@ -92,6 +174,7 @@ fn apply_extended(draft: &mut Draft, list: &str) -> Result<(), String> {
             None => (element, None),
         };
         let given = format!("-o {name}");
+        draft.settings.source.options.add(&given, text.unwrap_or_default());
         if let Some(row) = table::extended().find(|row| row.name == name) {
             if name.starts_with(TLS_PREFIX) {
                 draft.given.tls_names.push(row.name);

@@ -2,6 +2,7 @@
 //! server runs; and [`Draft`], which contains the settings while the options are parsed.
 
 use super::http::{HttpGiven, HttpSettings};
+use super::source::Source;
 use crate::tls::{ClientCertificates, TlsSettings};
 use slabwise_engine::{EngineConfig, EvictionKind, HugePages, LruConfig};
 use slabwise_policy::PagePolicy;
@@ -14,6 +15,8 @@ use std::path::PathBuf;
 /// The settings of the command line. They are valid and do not change while the server runs.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// The command line and the file that the settings result from.
+    pub(crate) source: Source,
     /// The listening sockets for connections (`-l`, `-p`, `-s`).
     pub(crate) listen: Listen,
     /// `-B`: the protocol of listeners whose address in `-l` specifies no protocol.
@@ -425,6 +428,7 @@ impl Default for Draft {
     fn default() -> Draft {
         let engine = EngineConfig::new(64 << 20);
         let settings = Settings {
+            source: Source::default(),
             listen: Listen::Tcp(Vec::new()),
             tcp_port: 0,
             udp: Vec::new(),

@@ -4,7 +4,7 @@ use crate::config::{HttpAddress, HttpSettings};
 use crate::os::sys;
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -106,8 +106,8 @@ impl Listener {
 
 /// Returns the IP address of the host: the first one to which its name resolves, or all interfaces without a host.
 fn resolve(host: Option<&str>, port: u16) -> io::Result<SocketAddr> {
-    let not_found = || io::Error::new(io::ErrorKind::AddrNotAvailable, "the name has no address");
-    (host.unwrap_or("0.0.0.0"), port).to_socket_addrs()?.next().ok_or_else(not_found)
+    let found = slabwise_names::resolve(host.unwrap_or("0.0.0.0"), port)?;
+    Ok(*found.first().expect("a host without an address is an error"))
 }
 
 /// Returns an error if clients of other machines could read the statistics.

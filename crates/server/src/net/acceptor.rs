@@ -6,15 +6,13 @@
 //! ends after one second, because descriptors may be free again although no connection has closed: the limit was raised,
 //! or another process has closed files. During a pause the acceptor checks every 10 ms whether it is over.
 
-use super::listen::Listener;
+use super::listen::{Listener, SocketFile};
 use super::mailbox::{Mailbox, NewConnection};
+use super::signals::SignalHandler;
 use crate::os::sys;
-use crate::passwords::PasswordFile;
 use crate::shared::{Address, ClientState, Shared};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use signal_hook::consts::{SIGHUP, SIGUSR1};
-use signal_hook_mio::v1_0::Signals;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -32,9 +30,11 @@ const TOO_MANY_CONNECTIONS_REPLY: &[u8] = b"ERROR Too many open connections\r\n"
 
 pub(crate) struct Acceptor<'e> {
     poll: Poll,
-    signals: Signals,
+    signals: SignalHandler,
     /// The listening sockets. The index of a listener is the token of its events.
     listeners: Vec<Listener>,
+    /// The file of the Unix socket of `-s`.
+    _file: Option<SocketFile>,
     /// One mailbox per worker.
     mailboxes: &'e [Mailbox],
     shared: &'e Shared<'e>,
@@ -60,13 +60,14 @@ impl<'e> Acceptor<'e> {
     /// Makes an acceptor for these listeners. The acceptor also handles signals that arrived before this call.
     pub(super) fn new(
         poll: Poll,
-        mut signals: Signals,
+        mut signals: SignalHandler,
         listeners: Vec<Listener>,
+        file: Option<SocketFile>,
         mailboxes: &'e [Mailbox],
         shared: &'e Shared<'e>,
     ) -> io::Result<Acceptor<'e>> {
         let registry = poll.registry();
-        registry.register(&mut signals, SIGNALS_TOKEN, Interest::READABLE)?;
+        signals.register(registry, SIGNALS_TOKEN)?;
         let now = shared.clock.now().seconds;
         for (index, listener) in listeners.iter().enumerate() {
             let descriptor = listener.socket.as_raw_fd();
@@ -79,6 +80,7 @@ impl<'e> Acceptor<'e> {
             poll,
             signals,
             listeners,
+            _file: file,
             mailboxes,
             shared,
             next_worker: 0,
@@ -87,8 +89,15 @@ impl<'e> Acceptor<'e> {
         })
     }
 
-    /// Accepts connections until the server stops.
+    /// Accepts connections until the server stops. Notifies the service manager of the beginning and the end.
     pub fn run(&mut self) -> io::Result<()> {
+        self.signals.notify_ready();
+        let result = self.accept_until_stop();
+        self.signals.notify_stopping();
+        result
+    }
+
+    fn accept_until_stop(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(64);
         while !self.shared.is_stopping() {
             let timeout = self.pause.as_ref().map(|_| PAUSE_CHECK_PERIOD);
@@ -99,48 +108,13 @@ impl<'e> Acceptor<'e> {
             for event in &events {
                 match event.token() {
                     WAKE_TOKEN => {}
-                    SIGNALS_TOKEN => self.handle_signals(),
+                    SIGNALS_TOKEN => self.signals.handle(self.shared),
                     Token(index) => self.accept_from(index),
                 }
             }
             self.resume_if_pause_is_over();
         }
         Ok(())
-    }
-
-    fn handle_signals(&mut self) {
-        for signal in self.signals.pending() {
-            match signal {
-                SIGHUP => self.reload(),
-                SIGUSR1 => {
-                    tracing::warn!("stopping gracefully on signal SIGUSR1");
-                    self.shared.stop_gracefully();
-                }
-                _ => {
-                    tracing::info!("stopping on signal {signal}");
-                    self.shared.stop();
-                }
-            }
-        }
-    }
-
-    /// Reloads the password file of `-Y` and the certificates. As in memcached, the old passwords or certificates stay
-    /// active if their files are invalid.
-    fn reload(&self) {
-        let Shared { tls, logins, clock, .. } = self.shared;
-        if tls.is_none() && logins.is_none() {
-            tracing::info!("SIGHUP: nothing to reload, as neither -Y nor -Z is given");
-        }
-        match logins.as_ref().map(PasswordFile::reload) {
-            None => {}
-            Some(Ok(())) => tracing::info!("SIGHUP: reloaded the password file"),
-            Some(Err(error)) => tracing::warn!("SIGHUP: the old passwords stay active: {error}"),
-        }
-        match tls.as_ref().map(|tls| tls.refresh(clock.now().seconds)) {
-            None => {}
-            Some(Ok(())) => tracing::info!("SIGHUP: reloaded the certificates"),
-            Some(Err(error)) => tracing::warn!("SIGHUP: the old certificates stay active: {error}"),
-        }
     }
 
     /// Accepts every pending connection of a listener. The event loop reports no second event for a connection that is

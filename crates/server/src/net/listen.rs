@@ -1,12 +1,13 @@
 //! The listening sockets of the server. They are bound before the server starts its threads.
 
 use crate::config::{Listen, ListenAddress, ListenSecurity, Protocol, Settings};
+use crate::os::service::{self, PassedSocket};
 use crate::os::sys;
 use crate::shared::Address;
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A listening TCP or Unix socket.
 pub(super) struct Listener {
@@ -29,8 +30,20 @@ pub(super) struct DatagramSocket {
 pub struct Listeners {
     /// One entry per UDP address: the sockets that are bound to the address.
     pub(super) datagram: Vec<Vec<DatagramSocket>>,
-    /// The listening TCP sockets, or the listening Unix socket.
+    /// The listening TCP and Unix sockets.
     pub(super) stream: Vec<Listener>,
+    /// The file of the Unix socket of `-s`, which is removed when this value is dropped.
+    pub(super) file: Option<SocketFile>,
+}
+
+/// The path of a Unix socket. Dropping this value removes the socket's file.
+pub(super) struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // An error is ignored, because another process may have removed the file.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 /// Returns the remedy for an error of binding a socket, to be appended to the error's text.
@@ -45,17 +58,62 @@ fn remedy(error: &io::Error) -> &'static str {
 }
 
 impl Listeners {
+    /// Returns the sockets that the service manager has passed. If it passed none, opens the sockets of all addresses in
+    /// the settings.
+    pub fn open(settings: &Settings) -> Result<Listeners, String> {
+        let passed = service::passed_sockets()?;
+        if passed.is_empty() {
+            Listeners::bind(settings)
+        } else {
+            Ok(Listeners::of(passed, settings))
+        }
+    }
+
+    /// Returns the sockets that the service manager has passed. They replace all addresses in the settings. The service
+    /// manager also removes the file of a Unix socket.
+    fn of(passed: Vec<PassedSocket>, settings: &Settings) -> Listeners {
+        let (mut stream, mut datagram) = (Vec::new(), Vec::new());
+        let tls = settings.tls.as_ref().map(|tls| tls.verify_mode.client_certificates());
+        let tcp_security = tls.map_or(ListenSecurity::Plain, ListenSecurity::Tls);
+        let protocol = settings.protocol;
+        for socket in passed {
+            match socket {
+                PassedSocket::Tcp(socket, address) => stream.push(Listener {
+                    socket,
+                    address: Address::Internet(address),
+                    security: tcp_security,
+                    protocol,
+                }),
+                PassedSocket::Unix(socket, path) => stream.push(Listener {
+                    socket,
+                    address: Address::Unix(path),
+                    security: ListenSecurity::Plain,
+                    protocol,
+                }),
+                PassedSocket::Udp(socket, address) => {
+                    datagram.push(vec![DatagramSocket { socket, address }]);
+                }
+            }
+        }
+        let count = stream.len() + datagram.len();
+        tracing::info!(
+            "the service manager has passed {count} sockets: -l, -p, -s and -U have no effect"
+        );
+        Listeners { datagram, stream, file: None }
+    }
+
     /// Opens the sockets of all addresses in the settings.
-    pub fn bind(settings: &Settings) -> Result<Listeners, String> {
+    fn bind(settings: &Settings) -> Result<Listeners, String> {
         let error_for = |address: String| {
             move |error| format!("cannot listen on {address}: {error}{}", remedy(&error))
         };
         let backlog = settings.listen_backlog;
-        let (mut stream, mut datagram) = (Vec::new(), Vec::new());
+        let (mut stream, mut datagram, mut file) = (Vec::new(), Vec::new(), None);
         match &settings.listen {
             Listen::Unix { path, mode } => {
                 let listener = listen_unix(path, *mode, settings);
                 stream.push(listener.map_err(error_for(path.display().to_string()))?);
+                file = Some(SocketFile(path.clone()));
             }
             Listen::Tcp(addresses) => {
                 for address in addresses {
@@ -70,7 +128,7 @@ impl Listeners {
             let opened = open_each(address, |resolved| bind_udp(resolved, count));
             datagram.extend(opened.map_err(error_for(format!("UDP {address}")))?);
         }
-        Ok(Listeners { datagram, stream })
+        Ok(Listeners { datagram, stream, file })
     }
 
     /// Writes the ports of all TCP and UDP sockets to the file at `path`, in memcached's format. The function writes
@@ -114,7 +172,7 @@ fn open_each<T>(
     open: impl Fn(&SocketAddr) -> io::Result<T>,
 ) -> io::Result<Vec<T>> {
     let resolved: Vec<SocketAddr> = match &address.host {
-        Some(host) => (host.as_str(), address.port).to_socket_addrs()?.collect(),
+        Some(host) => slabwise_names::resolve(host, address.port)?,
         None => vec![
             SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port)),
             SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port)),

@@ -16,6 +16,7 @@ mod event_loop;
 mod handshakes;
 mod listen;
 mod mailbox;
+mod signals;
 mod stream;
 mod tls_records;
 mod tls_state;
@@ -26,6 +27,7 @@ mod udp;
 mod worker;
 
 pub use listen::Listeners;
+pub(crate) use signals::SignalHandler;
 
 use crate::config::{IoChoice, IoKind, Settings};
 use crate::os::uring;
@@ -35,7 +37,6 @@ use event_loop::{Epoll, EventLoop, Uring};
 use listen::DatagramSocket;
 use mailbox::Mailbox;
 use mio::{Poll, Waker};
-use signal_hook_mio::v1_0::Signals;
 use std::io;
 use std::thread::{Scope, ScopedJoinHandle};
 use worker::Worker;
@@ -76,8 +77,9 @@ impl Wakers {
 
 impl Loops {
     /// Makes the event loops of the acceptor and the workers.
-    pub fn new(settings: &Settings) -> Result<(Loops, Wakers), LoopsError> {
-        let of_workers = WorkerLoops::new(settings)?;
+    pub fn new(settings: &Settings, listeners: &Listeners) -> Result<(Loops, Wakers), LoopsError> {
+        let datagrams_max = listeners.datagram.iter().map(Vec::len).sum::<usize>() as u32;
+        let of_workers = WorkerLoops::new(settings, datagrams_max)?;
         let mailboxes = (0..settings.threads).map(|_| Mailbox::new()).collect::<io::Result<_>>()?;
         let acceptor_poll = Poll::new()?;
         let acceptor = Waker::new(acceptor_poll.registry(), acceptor::WAKE_TOKEN)?;
@@ -97,7 +99,7 @@ impl Loops {
         self,
         scope: &'scope Scope<'scope, '_>,
         listeners: Listeners,
-        signals: Signals,
+        signals: SignalHandler,
         wakers: &'e Wakers,
         shared: &'e Shared<'e>,
     ) -> io::Result<(Acceptor<'e>, Vec<ScopedJoinHandle<'scope, ()>>)> {
@@ -110,18 +112,18 @@ impl Loops {
             }
         };
         let poll = self.acceptor_poll;
-        let acceptor = Acceptor::new(poll, signals, listeners.stream, &wakers.mailboxes, shared)?;
+        let Listeners { stream, file, .. } = listeners;
+        let acceptor = Acceptor::new(poll, signals, stream, file, &wakers.mailboxes, shared)?;
         Ok((acceptor, workers))
     }
 }
 
 impl WorkerLoops {
-    /// Makes the event loops of the workers, as the settings choose.
-    fn new(settings: &Settings) -> Result<WorkerLoops, LoopsError> {
+    /// Makes the event loops of the workers, as the settings choose. One worker may serve all UDP sockets, at most
+    /// `datagrams_max`.
+    fn new(settings: &Settings, datagrams_max: u32) -> Result<WorkerLoops, LoopsError> {
         let workers = 0..settings.threads;
         let connections_max = settings.connections_max;
-        // A host name can have two addresses, and one worker may serve all sockets.
-        let datagrams_max = (2 * settings.udp.len() * settings.threads_per_udp_port()) as u32;
         if settings.io.allows_uring() {
             let make = |_| Uring::new(connections_max, datagrams_max);
             let made = uring::check().and_then(|()| workers.clone().map(make).collect());

@@ -1,13 +1,15 @@
-//! Everything that depends on the operating system: system calls ([`sys`]); io_uring
-//! ([`uring`]); limits, user, log and pid file of the
-//! process ([`process`]); the limits of its memory ([`memory_limits`]); the memory file ([`restart`]); and the
+//! Everything that depends on the operating system: system calls ([`sys`]); io_uring ([`uring`]); the users of the system
+//! ([`users`]); limits, user, log and pid file of the process ([`process`]); the service manager that starts the process
+//! ([`service`]); the limits of its memory ([`memory_limits`]); the memory file ([`restart`]); and the
 //! confinement of the process ([`confine`]).
 
 pub mod confine;
 pub mod memory_limits;
 pub mod process;
 pub mod restart;
+pub mod service;
 #[allow(unsafe_code)]
 pub mod sys;
 #[allow(unsafe_code)]
 pub mod uring;
+mod users;

@@ -6,7 +6,7 @@
 //! becomes a daemon, so that their errors appear in the terminal. The server installs its signal handlers before
 //! another process can find the sockets or the pid file, so that it handles the first signal that this process sends.
 
-use super::sys;
+use super::{sys, users};
 use crate::config::Settings;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook_mio::v1_0::Signals;
@@ -51,9 +51,24 @@ pub fn prepare(settings: &Settings) -> Result<(), String> {
             "the server was started by root: add '-u USER' to run it as USER, or '-u root' to run it \
              as root",
         )?;
-        sys::become_user(user).map_err(|reason| format!("-u {user}: {reason}"))?;
+        become_user(user).map_err(|reason| format!("-u {user}: {reason}"))?;
+    } else if let Some(user) = &settings.process.user {
+        let id = sys::user_id();
+        let current =
+            users::with_id(id).ok().flatten().map_or_else(|| id.to_string(), |it| it.name);
+        if *user != current {
+            tracing::warn!(
+                "-u {user} has no effect, because only root can change the user: the server runs as {current}"
+            );
+        }
     }
     Ok(())
+}
+
+fn become_user(name: &str) -> Result<(), String> {
+    let cannot_change = |error: io::Error| format!("cannot change to this user: {error}");
+    let user = users::named(name).map_err(cannot_change)?.ok_or("there is no such user")?;
+    sys::become_user(user.id, user.group_id).map_err(cannot_change)
 }
 
 /// Installs the signal handlers. The returned value stores every signal that arrives, also while the process becomes a

@@ -1,7 +1,8 @@
 //! System calls of the server, through the safe wrappers of rustix and nix. A port of the server to another operating
 //! system replaces this file.
 //!
-//! This file has the only unsafe code of the server: the actions of signals, and an operation of a debug command.
+//! This file has the only unsafe code of the server: the actions of signals, the descriptors that a service manager passes,
+//! and an operation of a debug command.
 
 use nix::libc::{self, c_int, c_void, siginfo_t};
 use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, Signal};
@@ -11,11 +12,13 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, sockopt,
 };
 use rustix::process::{Resource, Rlimit};
+use std::ffi::OsStr;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -168,6 +171,12 @@ pub fn local_address(socket: BorrowedFd<'_>) -> Option<SocketAddr> {
     SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()
 }
 
+/// Returns the path of the file to which a Unix socket is bound, or `None` if it has no file.
+pub fn local_path(socket: BorrowedFd<'_>) -> Option<PathBuf> {
+    let address = SocketAddrUnix::try_from(rustix::net::getsockname(socket).ok()?).ok()?;
+    Some(PathBuf::from(OsStr::from_bytes(address.path_bytes()?)))
+}
+
 /// Makes a bound socket a listening socket. If the socket already listens, changes the length of its queue of pending
 /// connections.
 pub fn listen(socket: BorrowedFd<'_>, backlog: i32) -> io::Result<()> {
@@ -179,10 +188,15 @@ pub fn listen(socket: BorrowedFd<'_>, backlog: i32) -> io::Result<()> {
 pub fn bind_tcp(address: &SocketAddr) -> io::Result<OwnedFd> {
     let socket = internet_socket(address, SocketType::STREAM)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    sockopt::set_socket_keepalive(&socket, true)?;
-    sockopt::set_tcp_nodelay(&socket, true)?;
+    set_tcp_options(socket.as_fd())?;
     rustix::net::bind(&socket, address)?;
     Ok(socket)
+}
+
+/// Sets the options that connections inherit from a listening TCP socket.
+pub fn set_tcp_options(listener: BorrowedFd<'_>) -> io::Result<()> {
+    sockopt::set_socket_keepalive(listener, true)?;
+    Ok(sockopt::set_tcp_nodelay(listener, true)?)
 }
 
 /// The size of the send buffer that the server requests for a UDP socket. The kernel may set a smaller size.
@@ -247,6 +261,28 @@ pub fn bind_unix(path: &Path, mode: u32) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// The first descriptor that a service manager passes: SD_LISTEN_FDS_START of sd-daemon.h.
+const PASSED_START: i32 = 3;
+/// True if [`take_passed_descriptors`] has returned the descriptors.
+static PASSED_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// Returns the first `count` descriptors that a service manager has passed to this process. They are closed when the
+/// process runs another program. A later call returns none.
+pub fn take_passed_descriptors(count: i32) -> io::Result<Vec<OwnedFd>> {
+    if PASSED_TAKEN.swap(true, Relaxed) {
+        return Ok(Vec::new());
+    }
+    let take = |number| {
+        // SAFETY: the descriptor is only borrowed for this call, which fails if the descriptor is not open.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC)?;
+        // SAFETY: the descriptor is open. The service manager has opened it for this process, nothing else in this process
+        // uses it, and `PASSED_TAKEN` guarantees that it gets only one owner.
+        Ok(unsafe { OwnedFd::from_raw_fd(number) })
+    };
+    (PASSED_START..PASSED_START.saturating_add(count)).map(take).collect()
+}
+
 /// True if the error means that the process or the system has reached its limit of open files.
 pub fn is_out_of_descriptors(error: &io::Error) -> bool {
     let code = error.raw_os_error();
@@ -304,22 +340,22 @@ pub fn is_root() -> bool {
     rustix::process::getuid().is_root() || rustix::process::geteuid().is_root()
 }
 
-/// Changes the user and the group of the process to those of the user `name`. The caller writes the user's name before
-/// the returned error text.
-pub fn become_user(name: &str) -> Result<(), String> {
+/// Returns the id of the effective user.
+pub fn user_id() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Changes the user and the group of the process.
+pub fn become_user(id: u32, group_id: u32) -> io::Result<()> {
     use nix::errno::Errno as NixErrno;
-    use nix::unistd;
-    let cannot_change =
-        |errno: NixErrno| format!("cannot change to this user: {}", io::Error::from(errno));
-    let user =
-        unistd::User::from_name(name).map_err(cannot_change)?.ok_or("there is no such user")?;
+    use nix::unistd::{self, Gid, Uid};
     match unistd::setgroups(&[]) {
         // EPERM means that the process may not change its groups. It then keeps the groups that it has.
         Ok(()) | Err(NixErrno::EPERM) => {}
-        Err(errno) => return Err(cannot_change(errno)),
+        Err(errno) => return Err(errno.into()),
     }
-    unistd::setgid(user.gid).map_err(cannot_change)?;
-    unistd::setuid(user.uid).map_err(cannot_change)
+    unistd::setgid(Gid::from_raw(group_id))?;
+    Ok(unistd::setuid(Uid::from_raw(id))?)
 }
 
 /// Makes the process a daemon. Changes the working directory to `/` unless `keep_directory` is true, and redirects the

@@ -12,6 +12,13 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
     option("preset")
         .choice(&["memcached"], |it, _| it.given.memcached_preset = true)
         .frequent_help("use memcached's defaults for pages, classes, eviction and item sizes"),
+    option("conf_file")
+        // The parser reads the file before it applies the options of the command line.
+        .text("file", |_, _| ())
+        .help(
+            "read options from this file, which has the format of Debian's /etc/memcached.conf; options of the \
+             command line replace those of the file, and SIGHUP applies a changed -m",
+        ),
     switch("debug_commands", |it| it.settings.debug_commands = true).help(
         "enable the commands debugtime, debugitem, debugcheck, debugconfine and misbehave, by which tests change \
          the clock, pin items, and check the invariants of the cache and drop_privileges",

@@ -3,7 +3,7 @@
 use super::{refusal, request, serve, settings};
 use crate::config::option::ValueKind;
 use crate::config::table::{FLAGS, MISSING, extended, extended_names};
-use crate::config::{Listen, Request};
+use crate::config::{Listen, Request, reread};
 use slabwise_policy::PagePolicy;
 
 /// Returns a valid value of an option, or `None` if the option is valid without a value.
@@ -25,6 +25,8 @@ fn sample_value(takes: &ValueKind, default: &str) -> Option<String> {
         ValueKind::Checked("host:port|path", _) => Some("127.0.0.1:9150".to_owned()),
         ValueKind::Checked("1|2", _) => Some("2".to_owned()),
         ValueKind::Checked("size-size-...", _) => Some("100-200".to_owned()),
+        // The parser reads the file of `-o conf_file`.
+        ValueKind::Text("file", _) => Some("/dev/null".to_owned()),
         ValueKind::Text(..) | ValueKind::Checked(..) => Some("x".to_owned()),
     }
 }
@@ -251,4 +253,33 @@ fn an_unknown_help_topic_is_an_error() {
 fn version_and_license_are_printed() {
     assert!(printed("-V").contains("slabwise"));
     assert!(printed("-i").contains("Apache"));
+}
+
+#[test]
+fn reading_a_file_again_finds_the_options_that_changed() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be created");
+    let path = folder.path().join("conf");
+    let write = |text| std::fs::write(&path, text).expect("the folder is writable");
+    write("-m 100\n-c 7 -o idle_timeout=5,maxconns_fast\n");
+    let (started, warnings) = serve(&["-t", "3", "-o", &format!("conf_file={}", path.display())]);
+    assert_eq!(warnings, [""; 0]);
+    assert_eq!((started.connections_max, started.threads), (7, 3));
+    assert_eq!(started.engine.memory_limit_bytes, 100 << 20);
+
+    let changed = |text| {
+        write(text);
+        let reread = reread(&started.source).expect("the file is valid");
+        (reread.memory_limit_mib, reread.options.differing(&started.source.options).join(" "))
+    };
+    let unchanged =
+        "# the same options on other lines\n-c 7\n-m100\n-o maxconns_fast -o idle_timeout=5\n";
+    assert_eq!(changed(unchanged), (100, String::new()));
+    assert_eq!(changed("-m 50\n-c 7 -o idle_timeout=5,maxconns_fast\n"), (50, "-m".to_owned()));
+    assert_eq!(
+        changed("-o idle_timeout=6 -t 9"),
+        (64, "-c -m -o idle_timeout -o maxconns_fast -t".to_owned())
+    );
+    write("-m\n");
+    let error = reread(&started.source).expect_err("-m needs a value");
+    assert!(error.starts_with(&format!("{}:1: ", path.display())), "{error}");
 }

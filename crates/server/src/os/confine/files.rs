@@ -57,13 +57,15 @@ pub fn folders(settings: &Settings) -> Folders {
     folders
 }
 
-/// Returns the files that a running server reads again: certificates at `refresh_certs` and SIGHUP, and passwords.
+/// Returns the files that a running server reads again: certificates at `refresh_certs` and SIGHUP, passwords, and the
+/// file of `-o conf_file`.
 fn files_read_again(settings: &Settings) -> impl Iterator<Item = &PathBuf> {
     let tls = settings.tls.iter();
     let certificates =
         tls.flat_map(|tls| [Some(&tls.chain_file), tls.key_file.as_ref(), tls.ca_file.as_ref()]);
     let passwords = [settings.auth_file.as_ref(), settings.sasl_password_file.as_ref()];
-    certificates.chain(passwords).flatten()
+    let options = settings.source.conf_file.as_ref();
+    certificates.chain(passwords).flatten().chain(options)
 }
 
 /// Returns the folder in which the kernel writes a core file of this process, or `None` if the kernel gives the core file
