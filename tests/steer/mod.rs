@@ -129,7 +129,7 @@ fn a_server_without_slab_reassign_is_left_as_it_is() {
             "/nonexistent/x",
         ])
         .output();
-    assert_eq!(output.expect("the command runs").status.code(), Some(1));
+    assert_eq!(output.expect("the command runs").status.code(), Some(3));
 }
 
 #[test]
