@@ -57,7 +57,7 @@ fn with_io_epoll_the_server_uses_epoll() {
 }
 
 #[test]
-fn by_default_the_server_uses_io_uring_if_the_system_allows_it() {
+fn with_io_auto_the_server_uses_io_uring_if_the_system_allows_it() {
     let log = Log::new();
     let used = used(&Server::start(&log.command("auto")));
     let text = log.text();

@@ -457,7 +457,7 @@ impl Default for Draft {
                 // memcached shows the value 61 while the setting is off.
                 temporary_ttl: 61,
             },
-            io: IoChoice::Auto,
+            io: IoChoice::Only(IoKind::Epoll),
             requests_per_round_max: 20,
             idle_timeout_seconds: None,
             upload_timeout_seconds: Some(10),

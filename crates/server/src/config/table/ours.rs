@@ -152,7 +152,7 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
     ),
     option("io")
         .choice(&IoChoice::NAMES, |it, name| it.settings.io = IoChoice::of(name))
-        .default("auto")
+        .default("epoll")
         .help(
             "interface of the kernel by which the worker threads wait, receive and send; io_uring makes one system call \
              for all clients that are ready, and needs Linux 6.1 or later; auto: io_uring if the kernel allows it, \
