@@ -20,7 +20,7 @@ use crate::mem::{
 use crate::space::Space;
 use crate::stats::{Busy, MoverCounters};
 use slabwise_base::{ClassId, Now, PageId, Ticks};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// The time without progress ([`Job::progress_at`]) after which a move is given up, unless the rules of the kind
 /// specify another time.
@@ -64,7 +64,7 @@ impl Choice<'_> {
         let tail = |place| {
             let items = class.lanes.queue(place).iter_from_tail(&class.pages.token);
             let pages = items.map(|item| self.space.memory.page_of(item.address()));
-            pages.take(TAIL_ITEMS_MAX).collect::<HashSet<PageId>>()
+            pages.take(TAIL_ITEMS_MAX).collect::<BTreeSet<PageId>>()
         };
         place.map(tail).into_iter().flatten().filter_map(|id| self.candidate(id))
     }
