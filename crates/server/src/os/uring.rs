@@ -325,7 +325,9 @@ impl Ring {
                 SubmitArgs::new()
             }
         };
-        let flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
+        let mut flags = EnterFlags::GETEVENTS | EnterFlags::EXT_ARG;
+        // Otherwise the statistics of the system show the time of an idle worker as time of waiting for a disk.
+        flags.set(EnterFlags::NO_IOWAIT, self.ring.params().is_feature_no_iowait());
         let pending = self.ring.submission().len() as u32;
         // SAFETY: the flags say that the argument is of this type, and its pointers live during the call. For the memory of
         // the submissions, see `push`.
