@@ -404,7 +404,8 @@ impl Buffers {
     /// Makes buffers that all belong to the kernel.
     fn new() -> Buffers {
         let table = Box::leak(Box::new(Table([0; _])));
-        let bytes = Box::leak(vec![0; BUFFERS_SIZE_BYTES].into_boxed_slice());
+        // Another byte than 0 populates the pages now, so that clients neither wait for this nor seem to take the memory.
+        let bytes = Box::leak(vec![u8::MAX; BUFFERS_SIZE_BYTES].into_boxed_slice());
         let mut buffers = Buffers {
             table: NonNull::from_mut(table).cast(),
             bytes: NonNull::from_mut(bytes),
@@ -432,7 +433,7 @@ impl Buffers {
         assert!(received.len <= BUFFER_BYTES, "the kernel fills at most one buffer");
         let start = self.address(received.id).as_ptr();
         // SAFETY: ONE-OWNER: the buffer belongs to `received`, so nobody writes it while `received` is borrowed. Its bytes
-        // are initialized, because the memory was zeroed.
+        // are initialized, because `new` has filled the memory.
         unsafe { std::slice::from_raw_parts(start, received.len) }
     }
 
