@@ -47,14 +47,12 @@ pub fn estimate(choice: &Choice<'_>) -> impl Fn(&Candidate<'_>) -> Estimate {
         let (token, fresh) = (&class.pages.token, candidate.page.fresh());
         let sampled = SLOTS_SAMPLED.min(fresh);
         let (mut items, mut cold, mut expired) = (0, 0, 0);
-        for number in 0..sampled {
-            let run = token.run(candidate.id, number * (fresh / sampled), 1);
-            token.for_each_queued(run, |_, item| {
-                let is_invalid = space.invalid_reason(item, now).is_some();
-                items += 1;
-                expired += u32::from(is_invalid);
-                cold += u32::from(is_invalid || class.is_cold(item, space.work.now()));
-            });
+        let slots = (0..sampled).map(|number| token.slot(candidate.id, number * (fresh / sampled)));
+        for item in slots.filter_map(|slot| token.queued_in(slot)) {
+            let is_invalid = space.invalid_reason(item, now).is_some();
+            items += 1;
+            expired += u32::from(is_invalid);
+            cold += u32::from(is_invalid || class.is_cold(item, space.work.now()));
         }
         let share = |count: u32| used * count / items.max(1);
         Estimate { carried: used - share(cold), lost: share(cold - expired) }
