@@ -27,12 +27,13 @@ pub fn play(transcript: &Transcript, command: &ServerCommand, pace: Pace) -> Res
         flags.extend(transcript.flags_slabwise.iter().map(String::as_str));
     }
     let server = Server::start(&command.clone().with(&flags));
+    let version = version(&server);
     let mut player = Player {
         client: server.connect(),
         memory: Memory::new(),
         pace,
         kind: if is_memcached(command) { ServerKind::Memcached } else { ServerKind::Slabwise },
-        version: version(&server),
+        version,
     };
     for step in &transcript.steps {
         match step {
@@ -48,9 +49,13 @@ pub fn play(transcript: &Transcript, command: &ServerCommand, pace: Pace) -> Res
     player.end_connection()
 }
 
-/// Returns the version that the server reports.
+/// Returns the version that the server reports. Waits for the end of the connection, because a watcher of `connevents`
+/// would report it.
 fn version(server: &Server) -> String {
-    let reply = server.connect().ask("version");
+    let mut client = server.connect();
+    let reply = client.ask("version");
+    client.finish_sending();
+    client.read_to_end().expect("the server closes a connection that the client has closed");
     reply.strip_prefix("VERSION ").unwrap_or(&reply).to_owned()
 }
 
