@@ -16,6 +16,9 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod gl_cache;
+mod group_utility;
+mod groups;
 mod hyperbolic;
 mod learned_density;
 mod lhd;
@@ -39,6 +42,7 @@ pub use cache::{Catalog, Reference, Simulation};
 pub use miniature::MiniatureSimulation;
 pub use segmented::Segmented;
 
+use gl_cache::GlCache;
 use hyperbolic::Hyperbolic;
 use learned_density::LearnedDensity;
 use lhd::Lhd;
@@ -51,13 +55,14 @@ use slabwise_replay::workload::Op;
 use w_tiny_lfu::{Admission, WTinyLfu};
 
 /// The names that [`simulation`] accepts.
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 12] = [
     "lru",
     "s3_fifo",
     "w_tiny_lfu",
     "sized_w_tiny_lfu",
     "hyperbolic",
     "lhd",
+    "gl_cache",
     "gdsf",
     "sampled_gdsf",
     "learned_density",
@@ -79,6 +84,7 @@ pub fn simulation(name: &str, catalog: &Catalog, limit_bytes: u64) -> Option<Box
         "sized_w_tiny_lfu" => Box::new(WTinyLfu::new(keys, limit_bytes, Admission::SumOfVictims)),
         "hyperbolic" => Box::new(Hyperbolic::new(keys, limit_bytes, SEED)),
         "lhd" => Box::new(Lhd::new(keys, limit_bytes, SEED)),
+        "gl_cache" => Box::new(GlCache::new(keys, limit_bytes, SEED)),
         "sampled_gdsf" => Box::new(Sampled::new(SampledGdsf::new(), 32, keys, limit_bytes, SEED)),
         "learned_density" => Box::new(density(catalog, limit_bytes)),
         "learned_density_64" => {
