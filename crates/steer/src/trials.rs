@@ -9,8 +9,8 @@
 //! A trial that begins less than a period after the first reading cannot be measured: there is nothing to compare with.
 //! It ends when its receivers are full. So the first rounds after a start follow one another without measurements.
 //!
-//! Invariants: at most one trial is open; a held class is released later after each trial that hurt; the number of
-//! readings that are kept is limited.
+//! Invariants: at most one trial is open; a held class is released later after each trial that hurt; the pause is longer
+//! after each trial that did not help, until one helps; the number of readings that are kept is limited.
 
 use crate::split::{Order, Split};
 use crate::trial::{Effect, Period, Verdict, judge};
@@ -31,8 +31,11 @@ const JOIN_NANOS: u64 = 4 * SECOND_NANOS;
 const JOIN_SAME_NANOS: u64 = 90 * SECOND_NANOS;
 /// The longest time in which new pages fill.
 const FILL_NANOS_MAX: u64 = 30 * SECOND_NANOS;
-/// The time without rounds after a trial without a clear effect.
+/// The first pause without rounds after a trial that did not help. Each further one doubles it, until a trial helps, so a
+/// server whose load is steady and well divided is soon left alone.
 const PAUSE_NANOS: u64 = 40 * SECOND_NANOS;
+/// The number of times that the pause doubles: the longest pause is 43 minutes.
+const PAUSE_DOUBLINGS_MAX: u32 = 6;
 /// The first hold of the classes of a trial that hurt. Each further one doubles it.
 const HOLD_NANOS: u64 = 300 * SECOND_NANOS;
 /// The number of times that a hold doubles.
@@ -72,6 +75,8 @@ pub struct Trials {
     readings: VecDeque<Reading>,
     open: Option<Trial>,
     paused_until_nanos: u64,
+    /// Number of trials since the last one that helped.
+    unhelpful: u32,
     /// From the chunk size of a class to the end of its hold and the number of holds.
     holds: HashMap<usize, (u64, u32)>,
 }
@@ -169,9 +174,11 @@ impl Trials {
         nanos: u64,
     ) -> Option<Split> {
         if verdict == Verdict::Helped {
+            self.unhelpful = 0;
             return None;
         }
-        self.paused_until_nanos = nanos + PAUSE_NANOS;
+        self.paused_until_nanos = nanos + (PAUSE_NANOS << self.unhelpful);
+        self.unhelpful = (self.unhelpful + 1).min(PAUSE_DOUBLINGS_MAX);
         if verdict == Verdict::Unclear {
             return None;
         }

@@ -67,6 +67,27 @@ fn a_trial_ends_with_a_verdict_after_a_period() {
 }
 
 #[test]
+fn each_trial_that_does_not_help_doubles_the_pause() {
+    let mut world = World::new();
+    world.pass(25, 100);
+    for pause_seconds in [40, 80, 160] {
+        world.move_page();
+        let Progress::Measured(..) = world.pass(30, 100) else { panic!("the trial ends") };
+        let end = world.nanos + pause_seconds * SECOND_NANOS;
+        assert!(!world.may_begin(end - 1) && world.may_begin(end), "{pause_seconds} s");
+        world.nanos = end;
+        world.pass(25, 100);
+    }
+    world.move_page();
+    world.pass(30, 20);
+    assert!(world.may_begin(world.nanos), "a trial has helped");
+    world.pass(25, 100);
+    world.move_page();
+    world.pass(30, 100);
+    assert!(world.may_begin(world.nanos + 40 * SECOND_NANOS), "the first pause again");
+}
+
+#[test]
 fn rounds_join_a_trial_in_its_first_seconds() {
     let mut world = World::new();
     world.pass(25, 100);
