@@ -189,6 +189,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Returns the current memory limit in bytes.
+    pub fn memory_limit_bytes(&self) -> u64 {
+        u64::from(self.space().lock_pool().limit) * self.config().page_size_bytes as u64
+    }
+
     /// Returns the limits of the segmented LRU.
     pub fn lru(&self) -> LruConfig {
         lock(&self.space().segments).limits
