@@ -1,8 +1,8 @@
 //! The side of the old process: a thread that waits for connections to the control socket. The parent module describes the
 //! states.
 
+use super::dialogue::{Failure, STEP_TIMEOUT, rebuild_timeout, receive, send};
 use super::message::{Message, Offer, SocketKind, VERSION};
-use super::{Failure, STEP_TIMEOUT, rebuild_timeout, receive, send};
 use crate::config::Settings;
 use crate::os::channel::{self, Channel, ReceiveError};
 use crate::os::service::Notifications;
@@ -25,6 +25,8 @@ const PAUSE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct Giver {
     listener: OwnedFd,
     path: PathBuf,
+    /// The user of this process. It is read at the start, because a confined process cannot ask for it.
+    user_id: u32,
     /// Second descriptors of the listening sockets.
     sockets: Vec<(SocketKind, OwnedFd)>,
     are_passed: bool,
@@ -58,6 +60,7 @@ impl Giver {
         Ok(Some(Giver {
             listener,
             path: path.clone(),
+            user_id: sys::user_id(),
             sockets,
             are_passed,
             state: state.into(),
@@ -91,7 +94,7 @@ impl Giver {
     }
 
     fn answer(&self, shared: &Shared<'_>, channel: Channel) {
-        let own = sys::user_id();
+        let own = self.user_id;
         match channel.peer_user_id() {
             Ok(user) if user == own => {}
             Ok(user) => {

@@ -1,7 +1,7 @@
 //! The side of the new process. The parent module describes the states.
 
+use super::dialogue::{Failure, STEP_TIMEOUT, receive, send};
 use super::message::{Message, Offer, SocketKind, VERSION};
-use super::{Failure, STEP_TIMEOUT, receive, send};
 use crate::config::{Protocol, Settings};
 use crate::os::channel::{Channel, ReceiveError};
 use crate::os::inherited::InheritedSockets;
