@@ -182,9 +182,7 @@ fn serve_with(
     };
     let clock = Arc::new(clock);
     process::daemonize_if_requested(settings)?;
-    if settings.tunables.verbosity > 1 {
-        eprint!("{}", class_lines(settings));
-    }
+    print_classes_if_verbose(settings);
     process::lock_memory(settings);
     let (loops, wakers) = Loops::new(settings, &listeners)?;
     let connection_table = ConnectionTable::default();
@@ -204,11 +202,8 @@ fn serve_with(
         // Reads the file once at the start, so that the warning about an invalid file appears then.
         passwords.refresh();
     }
-    if let Some((taker, limit_bytes)) = &taker {
-        taker.commit(&engine)?;
-        listeners.claim_file(settings);
-        http.iter_mut().for_each(|http| http.claim_file(settings));
-        restore_limit(&shared, *limit_bytes);
+    if let Some(taker) = &taker {
+        complete_handover(&shared, taker, &mut listeners, http.as_mut())?;
     }
     let tuner = background::tuner(&shared, &clock);
     engine
@@ -247,9 +242,27 @@ fn serve_with(
     })?;
     let saves_items = settings.memory_file.is_some() && shared.is_stopping_gracefully();
     drop(shared);
-    if saves_items {
-        restart::close_engine(engine, &clock)?;
+    if saves_items { Ok(restart::close_engine(engine, &clock)?) } else { Ok(()) }
+}
+
+/// With `-vv`, prints the classes to stderr.
+fn print_classes_if_verbose(settings: &Settings) {
+    if settings.tunables.verbosity > 1 {
+        eprint!("{}", class_lines(settings));
     }
+}
+
+/// Ends a handover: from now on this process serves.
+fn complete_handover(
+    shared: &Shared<'_>,
+    (taker, limit_bytes): &(Taker, u64),
+    listeners: &mut Listeners,
+    http: Option<&mut HttpServer>,
+) -> Result<(), String> {
+    taker.commit(shared.engine)?;
+    listeners.claim_file(shared.settings);
+    http.into_iter().for_each(|http| http.claim_file(shared.settings));
+    restore_limit(shared, *limit_bytes);
     Ok(())
 }
 

@@ -282,9 +282,10 @@ impl Restore {
             self.check_chain(address, state, len)?;
         }
         match self.marks {
-            // SAFETY: `state` has checked that a chunk starts at the address.
             Marks::InStates => {
-                unsafe { self.memory.arena.header_of(address) }.state().store(state.restored())
+                // SAFETY: `state` has checked that a chunk starts at the address.
+                let header = unsafe { self.memory.arena.header_of(address) };
+                header.state().store(state.restored());
             }
             Marks::Beside if state != state.unpinned() => self.pinned.push(address),
             Marks::Beside => {}

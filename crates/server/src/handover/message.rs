@@ -226,7 +226,7 @@ mod tests {
             Message::Ready,
             Message::Take,
             Message::Serving { process: 1 },
-            Message::abort("the new server\nfails: ünknown"),
+            Message::abort("the new server\nfails: é"),
             Message::abort(&"é".repeat(3000)),
         ];
         all.extend(SocketKind::ALL.map(|(kind, _)| Message::Socket(kind)));

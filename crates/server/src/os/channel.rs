@@ -174,10 +174,8 @@ pub fn is_ready(listener: BorrowedFd<'_>) -> io::Result<bool> {
 
 /// Returns true if one of the descriptors is ready within `timeout`.
 fn wait(waits: &mut [PollFd<'_>], timeout: Duration) -> io::Result<bool> {
-    let timeout = Timespec {
-        tv_sec: timeout.as_secs() as i64,
-        tv_nsec: i64::from(timeout.subsec_nanos()).into(),
-    };
+    let timeout =
+        Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
     Ok(rustix::io::retry_on_intr(|| poll(waits, Some(&timeout)))? > 0)
 }
 
