@@ -180,20 +180,18 @@ fn sasl_password_file(draft: &mut Draft) -> Result<Option<PathBuf>, String> {
 /// The environment variable by which systemd names the folder of `RuntimeDirectory=`.
 const RUNTIME_DIRECTORY_VARIABLE: &str = "RUNTIME_DIRECTORY";
 
+/// The folder of the control socket without this variable.
+const RUNTIME_DIRECTORY: &str = "/run/slabwise";
+
 /// Returns the path of the control socket: by default in the folder that the service manager has made for the server.
 fn control_path(given: &Given) -> Result<Option<PathBuf>, String> {
     if !given.upgradable {
         return Ok(None);
     }
-    let folder = || std::env::var_os(RUNTIME_DIRECTORY_VARIABLE).filter(|it| !it.is_empty());
-    let path = match &given.control_path {
-        Some(path) => PathBuf::from(path),
-        None => PathBuf::from(folder().ok_or(
-            "-o upgradable needs the path of a control socket, as RUNTIME_DIRECTORY is not set: give -o control=PATH",
-        )?)
-        .join("control"),
-    };
-    absolute(path).map(Some)
+    let folder = std::env::var_os(RUNTIME_DIRECTORY_VARIABLE).filter(|it| !it.is_empty());
+    let path = given.control_path.as_ref().map(PathBuf::from);
+    let default = || folder.map_or(PathBuf::from(RUNTIME_DIRECTORY), PathBuf::from).join("control");
+    absolute(path.unwrap_or_else(default)).map(Some)
 }
 
 /// Returns the listening sockets for connections.

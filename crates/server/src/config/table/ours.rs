@@ -21,7 +21,7 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         ),
     switch("upgradable", |it| it.given.upgradable = true)
         .default("no_upgradable")
-        .frequent_help(
+        .help(
             "`slabwise upgrade` with the same options can take over the sockets, the idle connections and the items of \
              this server without a restart; without -e, the items are in a memfd",
         ),
@@ -29,7 +29,7 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         .help("the server cannot be upgraded without a restart (the default)"),
     option("control")
         .text("path", |it, path| it.given.control_path = Some(path.to_owned()))
-        .default("control in the folder RUNTIME_DIRECTORY, which systemd sets")
+        .default("control in the folder RUNTIME_DIRECTORY, which systemd sets, or in /run/slabwise")
         .help("with upgradable: path of the Unix socket by which `slabwise upgrade` takes over; only this user can connect"),
     switch("debug_commands", |it| it.settings.debug_commands = true).help(
         "enable the commands debugtime, debugitem, debugcheck, debugconfine and misbehave, by which tests change \
