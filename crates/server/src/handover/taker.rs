@@ -20,7 +20,7 @@ use std::time::Duration;
 /// The maximum length of the state, in bytes.
 const STATE_LEN_MAX: u64 = 1 << 30;
 /// The time that a rebuild takes for a million items, for a message.
-const REBUILD_MILLIS_PER_MILLION: u64 = 300;
+const REBUILD_MILLIS_PER_MILLION: u64 = 400;
 
 /// A connection that the old process has handed over.
 pub(crate) type MovedConnection = (OwnedFd, Protocol);
