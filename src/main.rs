@@ -19,6 +19,8 @@ use std::process::ExitCode;
 /// The text that `slabwise help` prints.
 const COMMANDS: &str = "\
 slabwise [options]           start the server; it accepts memcached's options (--help)
+slabwise upgrade [options]   take over from the running server with these options and
+                             -o upgradable, without a restart
 slabwise classes [options]   print the chunk sizes that a server with these options uses
 slabwise classes --from-server HOST:PORT | --from-histogram FILE
                              recommend chunk sizes for a running memcached, or for a
@@ -56,13 +58,14 @@ fn main() -> ExitCode {
         "steer" => slabwise_steer::main(args.skip(1).collect()),
         "lab" | "demo" => slabwise_lab::main(&command, args.skip(1).collect()),
         "advise" => slabwise_advisor::main(args.skip(1).collect()),
+        "upgrade" => slabwise_server::upgrade(args.skip(1)),
         "probe" => slabwise_server::probe::main(args.skip(1)),
         "help" => {
             print!("{COMMANDS}");
             ExitCode::SUCCESS
         }
         unknown => usage_error(&format!(
-            "unknown command '{unknown}': expected classes, replay, top, advise, steer, lab, probe or demo (see --help)"
+            "unknown command '{unknown}': expected upgrade, classes, replay, top, advise, steer, lab, probe or demo (see --help)"
         )),
     }
 }

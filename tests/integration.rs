@@ -22,3 +22,4 @@ mod tls;
 mod top;
 mod transcripts;
 mod udp;
+mod upgrade;

@@ -2,8 +2,8 @@
 //! do background work in bounded steps.
 
 use crate::background::{
-    CrawlStep, CrawledItem, Crawler, MemoryFile, Progress, RestartError, Start, Stop, Sweep, check,
-    maintain_step, restart,
+    AdoptError, Adopted, ArenaFile, CrawlStep, CrawledItem, Crawler, Progress, RestartError, Start,
+    Stop, Sweep, Warm, check, handover, maintain_step, restart,
 };
 use crate::class::{CHAINED, Class, ClassStatus};
 use crate::config::EngineConfig;
@@ -20,6 +20,7 @@ use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{
     ClassId, KEY_SIZE_BYTES_MAX, Moment, Now, PageId, Seconds, SizeHistogram, WorkTime,
 };
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -34,8 +35,10 @@ pub struct Engine {
     cache: Box<Cache>,
     /// The state of [`Engine::sweep_step`].
     sweep: Mutex<Sweep>,
-    /// The file that holds the arena; `None` if the items are lost at the end of the process.
-    memory_file: Option<MemoryFile>,
+    /// The file that holds the arena; `None` if no other process can use the items.
+    arena_file: Option<ArenaFile>,
+    /// The rest of the work of [`Engine::adopt`]; `None` afterwards, and in an engine that was not adopted.
+    adopted: Mutex<Option<Adopted>>,
 }
 
 /// The error of creating an engine, or of changing its memory limit.
@@ -71,8 +74,53 @@ impl Engine {
         Ok(Engine::with(cache, None))
     }
 
-    fn with(cache: Box<Cache>, memory_file: Option<MemoryFile>) -> Engine {
-        Engine { cache, sweep: Mutex::default(), memory_file }
+    fn with(cache: Box<Cache>, arena_file: Option<ArenaFile>) -> Engine {
+        Engine { cache, sweep: Mutex::default(), arena_file, adopted: Mutex::default() }
+    }
+
+    /// Creates an empty cache whose arena is in a file without a name, so that another process can take it over.
+    pub fn new_nameless(config: EngineConfig) -> Result<Engine, AdoptError> {
+        let (cache, file) = handover::create(config)?;
+        Ok(Engine::with(Box::new(cache), Some(file)))
+    }
+
+    /// Opens the cache of another process. `arena` is the descriptor that [`Engine::arena`] returned there, `path` the
+    /// memory file of `-e`, and `text` the state that [`Engine::save`] returned. The arena is only read until
+    /// [`Engine::take_over`], which the caller calls before any other use of the engine that changes items.
+    pub fn adopt(
+        config: EngineConfig,
+        arena: OwnedFd,
+        path: Option<&Path>,
+        text: &[u8],
+        unix_time: Duration,
+    ) -> Result<(Engine, Warm), AdoptError> {
+        let (cache, file, adopted, warm) = handover::adopt(config, (arena, path), text, unix_time)?;
+        let engine = Engine::with(Box::new(cache), Some(file));
+        *lock(&engine.adopted) = Some(adopted);
+        Ok((engine, warm))
+    }
+
+    /// Ends the adoption of a cache: from now on this process may change the arena, and the other process must not use it
+    /// any more. Does nothing in an engine that was not adopted.
+    pub fn take_over(&self) -> Result<(), RestartError> {
+        let adopted = lock(&self.adopted).take();
+        adopted.map(|adopted| adopted.finish(&self.cache)).transpose().map(|_| ())
+    }
+
+    /// Returns the descriptor of the file that holds the arena, or `None` if no other process can use the items.
+    pub fn arena(&self) -> Option<BorrowedFd<'_>> {
+        self.arena_file.as_ref().map(ArenaFile::descriptor)
+    }
+
+    /// Returns the state of the cache as text for [`Engine::adopt`] in another process. No thread changes the cache during
+    /// the call, or later unless the other process has ended or has not taken over.
+    pub fn save(&self, stop: Stop) -> String {
+        handover::save(&self.cache, stop)
+    }
+
+    /// Returns lines that are the same in two versions and configurations of which one can adopt the cache of the other.
+    pub fn layout(config: &EngineConfig) -> String {
+        handover::layout(config)
     }
 
     /// Opens a cache on the memory file at `path`, and creates the file if it does not exist. If the last process
@@ -86,7 +134,7 @@ impl Engine {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Engine, Start), RestartError> {
         let (cache, file, start) = restart::open(config, path, unix_time, progress)?;
-        Ok((Engine::with(Box::new(cache), Some(file)), start))
+        Ok((Engine::with(Box::new(cache), Some(ArenaFile::Named(file))), start))
     }
 
     /// Saves the cache to its memory file, so that the next [`Engine::open`] can restore all items. After an error, the
@@ -94,7 +142,9 @@ impl Engine {
     ///
     /// Panics if the cache has no memory file.
     pub fn close(self, stop: Stop) -> Result<(), RestartError> {
-        let file = self.memory_file.as_ref().expect("the cache was opened on a memory file");
+        let Some(ArenaFile::Named(file)) = &self.arena_file else {
+            panic!("the cache was opened on a memory file")
+        };
         restart::close(&self.cache, file, stop)
     }
 
@@ -137,6 +187,11 @@ impl Engine {
         self.space().lock_pool().limit = self.config().pages_within(bytes);
         self.space().work.set_memory(bytes);
         Ok(())
+    }
+
+    /// Returns the current memory limit in bytes.
+    pub fn memory_limit_bytes(&self) -> u64 {
+        u64::from(self.space().lock_pool().limit) * self.config().page_size_bytes as u64
     }
 
     /// Returns the limits of the segmented LRU.

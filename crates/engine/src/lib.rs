@@ -44,7 +44,8 @@ mod space;
 mod stats;
 
 pub use background::{
-    ColdReason, CrawlStep, CrawledItem, Crawler, Progress, RestartError, Start, Stop, Warm,
+    AdoptError, ColdReason, CrawlStep, CrawledItem, Crawler, Progress, RestartError, Start, Stop,
+    Warm,
 };
 pub use config::{EngineConfig, MoverKind, SpareConfig, page_size_default};
 pub use engine::{Engine, EngineError};

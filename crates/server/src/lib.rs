@@ -14,6 +14,7 @@
 mod admin;
 mod background;
 mod config;
+mod handover;
 mod http;
 mod memory_model;
 mod metrics;
@@ -31,16 +32,20 @@ mod tls;
 mod wire;
 
 pub use config::Settings;
+pub use handover::recompose as recompose_handover_message;
 pub use os::sys::is_root;
 pub use out::Out;
 pub use session::{Next, Session};
 pub use shared::{ConnectionTable, Shared, WorkerContext};
 
+use admin::commands::set_memory_limit;
 use config::{EXIT_USAGE, Request};
+use handover::{Giver, MovedConnection, SocketKind, Taker};
 use http::{Early, HttpServer};
 use memory_model::MemoryModel;
 use net::{Listeners, Loops, SignalHandler};
 use os::confine::Confinement;
+use os::inherited::InheritedSockets;
 use os::process::{self, PidFile};
 use os::service::Notifications;
 use os::{memory_limits, restart, sys};
@@ -54,6 +59,7 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread::Builder;
 use tls::Tls;
 
 /// memcached's environment variable. It names the file to which the server writes the ports on which it listens.
@@ -62,6 +68,18 @@ const PORT_FILE_VARIABLE: &str = "MEMCACHED_PORT_FILENAME";
 /// Parses the arguments, which do not include the program's name, and runs the server until a signal or a command stops
 /// it.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    run(args, serve)
+}
+
+/// Runs a server that takes over from the running one (`slabwise upgrade`). The arguments are the options of the server.
+pub fn upgrade(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    run(args, take_over)
+}
+
+fn run(
+    args: impl IntoIterator<Item = OsString>,
+    serve: fn(&Settings) -> Result<(), Box<dyn Error>>,
+) -> ExitCode {
     let settings = match read_options(args) {
         Ok(settings) => settings,
         Err(code) => return code,
@@ -124,28 +142,56 @@ fn class_lines(settings: &Settings) -> String {
 pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     report_memory(settings);
     // The keys are loaded before the process changes its user, because often only root can read them.
-    let tls = settings.tls.as_ref().map(|tls| Tls::load(tls, Seconds::START)).transpose()?;
+    let tls = load_tls(settings)?;
     process::prepare(settings)?;
-    let auth_file = settings.auth_file.clone();
-    let logins = auth_file.map(|path| PasswordFile::new(path, PasswordFileKind::Login));
-    logins.as_ref().map(PasswordFile::reload).transpose()?;
+    serve_with(settings, tls, InheritedSockets::default(), None)
+}
+
+/// Takes over from the running server with these options, and then runs the server. After an error before that, the
+/// running server serves on.
+fn take_over(settings: &Settings) -> Result<(), Box<dyn Error>> {
+    let tls = load_tls(settings)?;
+    process::prepare(settings)?;
+    let (taker, sockets) = Taker::connect(settings)?;
+    let adjusted = taker.adjusted(settings)?;
+    let limit_bytes = taker.limit_bytes(settings.engine.memory_limit_bytes);
+    serve_with(&adjusted, tls, sockets, Some((taker, limit_bytes)))
+}
+
+fn load_tls(settings: &Settings) -> Result<Option<Tls>, Box<dyn Error>> {
+    Ok(settings.tls.as_ref().map(|tls| Tls::load(tls, Seconds::START)).transpose()?)
+}
+
+/// Runs the server with the sockets of an earlier process, if any. `taker` is the handover from it, and the memory limit
+/// that the server has afterwards.
+fn serve_with(
+    settings: &Settings,
+    tls: Option<Tls>,
+    mut inherited: InheritedSockets,
+    taker: Option<(Taker, u64)>,
+) -> Result<(), Box<dyn Error>> {
+    let logins = load_logins(settings)?;
     let signals = process::catch_signals()?;
     let notifications = Notifications::from_environment();
-    let listeners = Listeners::open(settings)?;
-    let http = HttpServer::bind(settings)?;
-    let (engine, clock) = open_engine(settings, http.as_ref(), tls.as_ref())?;
+    let mut listeners = Listeners::open(settings, &mut inherited)?;
+    let mut http = HttpServer::bind(settings, inherited.http.take())?;
+    let giver = open_giver(settings, &listeners, http.as_ref(), inherited)?;
+    let (engine, clock, moved) = match &taker {
+        None => open_engine(settings, http.as_ref(), tls.as_ref())?,
+        Some((taker, _)) => taker.open_engine(settings)?,
+    };
+    let clock = Arc::new(clock);
     process::daemonize_if_requested(settings)?;
-    if settings.tunables.verbosity > 1 {
-        eprint!("{}", class_lines(settings));
-    }
+    print_classes_if_verbose(settings);
     process::lock_memory(settings);
     let (loops, wakers) = Loops::new(settings, &listeners)?;
     let connection_table = ConnectionTable::default();
     let http_waker = http.as_ref().map(HttpServer::waker);
     let wake = |target| {
         wakers.wake(target);
-        if let (Wake::All, Some(http)) = (target, &http_waker) {
-            http.wake();
+        if target == Wake::All {
+            http_waker.as_ref().inspect(|it| it.wake());
+            giver.as_ref().inspect(|it| it.wake());
         }
     };
     let mut shared = Shared::new(&engine, &clock, settings, &connection_table, Box::new(wake));
@@ -155,6 +201,9 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     if let Some(passwords) = &shared.passwords {
         // Reads the file once at the start, so that the warning about an invalid file appears then.
         passwords.refresh();
+    }
+    if let Some(taker) = &taker {
+        complete_handover(&shared, taker, &mut listeners, http.as_mut())?;
     }
     let tuner = background::tuner(&shared, &clock);
     engine
@@ -168,13 +217,18 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
         let run = || -> Result<(), Box<dyn Error>> {
             threads.extend(background::start(scope, &shared, tuner)?);
             threads.extend(http.map(|http| http::start(http, scope, &shared)).transpose()?);
+            if let Some(giver) = &giver {
+                let thread = Builder::new().name("control".to_owned());
+                threads.push(thread.spawn_scoped(scope, || giver.run(&shared))?);
+            }
             let options = settings.source.options.clone();
             let signals = SignalHandler::new(signals, notifications, options);
             let (mut acceptor, workers) =
                 loops.start(scope, listeners, signals, &wakers, &shared)?;
             threads.extend(workers);
             confinement.map(Confinement::complete).transpose()?;
-            Ok(acceptor.run()?)
+            acceptor.adopt(moved);
+            Ok(acceptor.run(|| taker.iter().for_each(|(taker, _)| taker.notify_serving()))?)
         };
         let result = run();
         // Also ends the threads that were started before an error.
@@ -188,10 +242,64 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     })?;
     let saves_items = settings.memory_file.is_some() && shared.is_stopping_gracefully();
     drop(shared);
-    if saves_items {
-        restart::close_engine(engine, &clock)?;
+    if saves_items { Ok(restart::close_engine(engine, &clock)?) } else { Ok(()) }
+}
+
+/// With `-vv`, prints the classes to stderr.
+fn print_classes_if_verbose(settings: &Settings) {
+    if settings.tunables.verbosity > 1 {
+        eprint!("{}", class_lines(settings));
     }
+}
+
+/// Ends a handover: from now on this process serves.
+fn complete_handover(
+    shared: &Shared<'_>,
+    (taker, limit_bytes): &(Taker, u64),
+    listeners: &mut Listeners,
+    http: Option<&mut HttpServer>,
+) -> Result<(), String> {
+    taker.commit(shared.engine)?;
+    listeners.claim_file(shared.settings);
+    http.into_iter().for_each(|http| http.claim_file(shared.settings));
+    restore_limit(shared, *limit_bytes);
     Ok(())
+}
+
+fn load_logins(settings: &Settings) -> Result<Option<PasswordFile>, Box<dyn Error>> {
+    let path = settings.auth_file.clone();
+    let logins = path.map(|path| PasswordFile::new(path, PasswordFileKind::Login));
+    logins.as_ref().map(PasswordFile::reload).transpose()?;
+    Ok(logins)
+}
+
+/// Makes the control socket of a server with `-o upgradable`.
+fn open_giver(
+    settings: &Settings,
+    listeners: &Listeners,
+    http: Option<&HttpServer>,
+    inherited: InheritedSockets,
+) -> Result<Option<Giver>, Box<dyn Error>> {
+    if settings.control_path.is_none() {
+        return Ok(None);
+    }
+    let mut sockets = listeners.duplicates()?;
+    let http = http.map(HttpServer::descriptor);
+    sockets.extend(handover::duplicates(SocketKind::Http, http.into_iter())?);
+    Ok(Giver::open(settings, sockets, listeners.are_passed(), inherited.control)?)
+}
+
+/// Sets the memory limit after an upgrade, which may differ from that with which the memory was laid out.
+fn restore_limit(shared: &Shared<'_>, limit_bytes: u64) {
+    if limit_bytes == shared.engine.memory_limit_bytes() {
+        return;
+    }
+    let megabytes = (limit_bytes >> 20) as u32;
+    if set_memory_limit(shared, megabytes).is_err() {
+        tracing::warn!(
+            "upgrade: the memory limit of {megabytes} MiB is not possible: the old one stays"
+        );
+    }
 }
 
 /// Opens the cache, and restores its items. Meanwhile the HTTP server answers health checks, except in a daemon, whose
@@ -200,13 +308,13 @@ fn open_engine(
     settings: &Settings,
     http: Option<&HttpServer>,
     tls: Option<&Tls>,
-) -> Result<(Engine, Arc<Clock>), Box<dyn Error>> {
+) -> Result<(Engine, Clock, Vec<MovedConnection>), Box<dyn Error>> {
     let http = http.filter(|_| !settings.process.daemonize);
     let early = http.map(|http| http.start_early(tls.map(Tls::configuration))).transpose()?;
     let opened = restart::open_engine(settings);
     early.into_iter().for_each(Early::end);
     let (engine, clock) = opened?;
-    Ok((engine, Arc::new(clock)))
+    Ok((engine, clock, Vec::new()))
 }
 
 /// Writes the ports of the server to the file that an environment variable names, if it is set.

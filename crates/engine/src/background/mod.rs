@@ -11,7 +11,8 @@ pub mod restart;
 mod sweep;
 
 pub use crawler::{CrawlStep, CrawledItem, Crawler};
-pub use restart::{ColdReason, MemoryFile, Progress, RestartError, Start, Stop, Warm};
+pub use restart::handover::{self, AdoptError, Adopted, ArenaFile};
+pub use restart::{ColdReason, Progress, RestartError, Start, Stop, Warm};
 pub use sweep::Sweep;
 
 use crate::class::Class;

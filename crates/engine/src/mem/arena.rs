@@ -27,7 +27,7 @@
 //! A memory file stores these bytes. So a change to this layout, to the state word or to the layout of an item needs a
 //! new format version of memory files (`restart/meta.rs`).
 
-use super::mapping::{HugePages, Mapping, MappingError};
+use super::mapping::{FileAccess, HugePages, Mapping, MappingError};
 use super::state::StateWord;
 use crate::layout::{CHUNK_ALIGN_BYTES, ChunkAddress, HEADER_SIZE_BYTES};
 use rustix::fs::{FlockOperation, flock, fstat};
@@ -79,11 +79,23 @@ static MAPPED_FILES: Mutex<Vec<FileId>> = Mutex::new(Vec::new());
 
 /// A file that an arena maps. Dropping it permits another arena to map the file.
 #[derive(Debug)]
-struct MappedFile(FileId);
+struct MappedFile {
+    id: FileId,
+    kind: FileKind,
+}
+
+/// The kind of a mapped file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// The file of `-e`, whose blocks stay allocated.
+    Named,
+    /// A file without a name (`memfd`), whose blocks the arena frees with their pages.
+    Nameless,
+}
 
 impl Drop for MappedFile {
     fn drop(&mut self) {
-        lock_mapped_files().retain(|&other| other != self.0);
+        lock_mapped_files().retain(|&other| other != self.id);
     }
 }
 
@@ -124,12 +136,18 @@ impl Arena {
     /// Locks a file and maps its first `size_bytes` bytes. Fails if the file is shorter, if another process has locked
     /// the file, or if this process has already mapped the file.
     ///
-    /// While the arena exists, these bytes may be written only through this arena. This is the only precondition of `mem`
+    /// The lock belongs to the open file and not to the process. So a process that has received the file from another one
+    /// by SCM_RIGHTS maps it while the other process still maps it, too.
+    ///
+    /// While the arena exists and is writable, these bytes may be written only through this arena, and while it is
+    /// read-only, they may not be written at all. This is the only precondition of `mem`
     /// for safe code that is not checked. If a program shortens the file, an access to a lost byte raises SIGBUS.
     pub fn of_file(
         file: BorrowedFd<'_>,
         size_bytes: usize,
         huge_pages: HugePages,
+        kind: FileKind,
+        access: FileAccess,
     ) -> Result<Arena, MappingError> {
         flock(file, FlockOperation::NonBlockingLockExclusive).map_err(MappingError::Locked)?;
         let about = fstat(file).map_err(MappingError::Locked)?;
@@ -143,9 +161,14 @@ impl Arena {
         }
         // SAFETY: this process has no other mapping of the file, as was just checked, and the lock keeps other slabwise
         // processes from mapping the file. So only this mapping writes the bytes, except for the precondition above.
-        let mapping = unsafe { Mapping::of_file(file, size_bytes, huge_pages)? };
+        let mapping = unsafe { Mapping::of_file(file, size_bytes, huge_pages, access)? };
         mapped.push(id);
-        Ok(Arena { mapping, file: Some(MappedFile(id)) })
+        Ok(Arena { mapping, file: Some(MappedFile { id, kind }) })
+    }
+
+    /// Allows writes to an arena that was mapped read-only.
+    pub fn allow_writes(&self) -> Result<(), MappingError> {
+        self.mapping.allow_writes()
     }
 
     /// Copies all bytes of another arena to this arena.
@@ -265,18 +288,21 @@ impl Arena {
     }
 
     /// Returns the memory of a page to the system. Afterwards the page reads as zeros. Has no effect on an arena that
-    /// maps a file.
+    /// maps a named file.
     ///
     /// # Safety
     ///
     /// No chunk of the page is in use.
     pub(super) unsafe fn release_page(&self, page: PageId, page_size_bytes: usize) {
-        if self.file.is_some() {
-            return;
-        }
         let start = page.index() * page_size_bytes;
-        // SAFETY: the caller guarantees that no chunk of the page is in use, so no thread accesses or needs its bytes.
-        unsafe { self.mapping.release(start..start + page_size_bytes) };
+        let part = start..start + page_size_bytes;
+        match self.file.as_ref().map(|file| file.kind) {
+            // SAFETY: the caller guarantees that no chunk of the page is in use, so no thread accesses or needs its bytes.
+            None => unsafe { self.mapping.release(part) },
+            // SAFETY: as above.
+            Some(FileKind::Nameless) => unsafe { self.mapping.punch(part) },
+            Some(FileKind::Named) => {}
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! invariants require. loom does not observe times and uses, because they may be out of date. Nor does it observe the links of
 //! free lists, because the lock that protects them also protects links that loom observes.
 
-use super::mapping::{HugePages, MappingError};
+use super::mapping::{FileAccess, HugePages, MappingError};
 use super::state::{State, StateWord};
 use crate::layout::{ChunkAddress, HEADER_SIZE_BYTES};
 use loom::cell::UnsafeCell;
@@ -103,6 +103,13 @@ pub struct Header<'a> {
     arena: PhantomData<&'a Arena>,
 }
 
+/// The kind of a mapped file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    Named,
+    Nameless,
+}
+
 impl Arena {
     /// Returns an arena of `size_bytes` bytes without chunks.
     pub fn reserve(size_bytes: usize, _huge_pages: HugePages) -> Result<Arena, MappingError> {
@@ -114,8 +121,14 @@ impl Arena {
         _file: BorrowedFd<'_>,
         size_bytes: usize,
         huge_pages: HugePages,
+        _kind: FileKind,
+        _access: FileAccess,
     ) -> Result<Arena, MappingError> {
         Arena::reserve(size_bytes, huge_pages)
+    }
+
+    pub fn allow_writes(&self) -> Result<(), MappingError> {
+        Ok(())
     }
 
     pub fn size_bytes(&self) -> usize {

@@ -4,6 +4,8 @@ use rustix::io::Errno;
 #[cfg(not(all(test, loom)))]
 use rustix::mm::mmap;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+#[cfg(not(all(test, loom)))]
+use rustix::mm::{MprotectFlags, mprotect};
 use std::ffi::c_void;
 #[cfg(not(all(test, loom)))]
 use std::os::fd::BorrowedFd;
@@ -26,6 +28,11 @@ pub enum MappingError {
     /// Another arena of this process maps the memory file.
     #[error("the memory file is already mapped by this process: name another file")]
     Mapped,
+    /// The system refuses to make the memory of another process writable.
+    #[error(
+        "cannot write to the memory of the earlier process ({0}): start the server without `upgrade`"
+    )]
+    ReadOnly(Errno),
     /// The memory file is shorter than the arena. The number is the size of the arena in bytes.
     #[error("the memory file is shorter than {0} bytes: remove it to start with an empty cache")]
     Short(usize),
@@ -40,6 +47,14 @@ pub enum HugePages {
     Refused,
     /// The system decides.
     BySystem,
+}
+
+/// Whether the bytes of a mapped file can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileAccess {
+    /// A write raises SIGSEGV until [`Mapping::allow_writes`].
+    ReadOnly,
+    Writable,
 }
 
 /// A range of mapped memory. It is either anonymous, so that bytes read as zero until they are written, or a part of a
@@ -78,13 +93,39 @@ impl Mapping {
         file: BorrowedFd<'_>,
         size_bytes: usize,
         huge_pages: HugePages,
+        access: FileAccess,
     ) -> Result<Mapping, MappingError> {
         let flags = MapFlags::SHARED;
+        let protection = match access {
+            FileAccess::ReadOnly => ProtFlags::READ,
+            FileAccess::Writable => READ_AND_WRITE,
+        };
         // SAFETY: the address is null, so the system chooses a free range and does not replace an existing mapping. The
         // caller guarantees that only this mapping changes the bytes of the file.
-        let base =
-            unsafe { mmap(std::ptr::null_mut(), size_bytes, READ_AND_WRITE, flags, file, 0) };
+        let base = unsafe { mmap(std::ptr::null_mut(), size_bytes, protection, flags, file, 0) };
         Mapping::new(base, size_bytes, huge_pages)
+    }
+
+    /// Allows writes to a mapping of a file that was mapped read-only.
+    #[cfg(not(all(test, loom)))]
+    pub(super) fn allow_writes(&self) -> Result<(), MappingError> {
+        let (base, flags) = (self.base.as_ptr().cast(), MprotectFlags::READ | MprotectFlags::WRITE);
+        // SAFETY: the range is exactly this mapping, and the call only adds a permission.
+        unsafe { mprotect(base, self.size_bytes, flags) }.map_err(MappingError::ReadOnly)
+    }
+
+    /// Frees the blocks of the file behind a part of the mapping. The part reads as zeros afterwards. Has no effect on a
+    /// file system without holes.
+    ///
+    /// # Safety
+    ///
+    /// No thread accesses the bytes of the part during the call, or needs their values.
+    #[cfg(not(all(test, loom)))]
+    pub(super) unsafe fn punch(&self, part: std::ops::Range<usize>) {
+        assert!(part.end <= self.size_bytes, "the part is within the mapping");
+        let start = self.base.as_ptr().wrapping_add(part.start).cast();
+        // SAFETY: the part is within the mapping, and the caller guarantees that no thread needs its bytes.
+        let _ = unsafe { madvise(start, part.len(), Advice::LinuxRemove) };
     }
 
     /// Returns the mapping that a system call has made.

@@ -72,13 +72,13 @@ mod state;
 mod stripe;
 mod table;
 
-pub use arena::{Arena, prefetch};
+pub use arena::{Arena, FileKind, prefetch};
 pub use buckets::BucketSpace;
 pub use chunk::{Copied, NewItem, OwnedChunk, UnlinkedChunks, UnusedPage, ValueShape};
 pub use class_token::{ClassToken, MoverToken, PinOutcome, Slot, SlotRun};
 pub use item::{Exclusive, HeldValue, Item, Linked, Pin, Queued, ReadAccess, ReadsMeta, ValuePin};
 pub use list::{List, Unqueued};
-pub use mapping::{HugePages, MappingError};
+pub use mapping::{FileAccess, HugePages, MappingError};
 pub use memory::{Memory, Page, PageState, page_entries_size_bytes};
 pub use restore::{Broken, Restore, RestoredItem, ensure};
 pub use spare::{SPARES_MAX, SpareSlots};

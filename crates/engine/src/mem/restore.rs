@@ -11,10 +11,12 @@
 //! Each step checks a length or an address from the memory file (the file of `-e`) against the bounds of the page
 //! before it uses the length or the address.
 
+use super::arena::Header;
 use super::chunk::UnusedPage;
 use super::class_token::ClassToken;
 use super::item::{Exclusive, FIRST_BODY_SIZE_BYTES, Item, Linked, Queued, body_address, word};
 use super::list::List;
+use super::mapping::MappingError;
 use super::memory::{Memory, Page};
 use super::state::{Kind, QueueKind, State};
 use super::stripe::{Entry, StripeGuard};
@@ -31,10 +33,24 @@ pub struct Broken {
     pub address: ChunkAddress,
 }
 
+/// Where a restore records that it has checked an item, and put it into a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Marks {
+    /// In the states of the items. A checked item is in no queue until its queue is restored, also for code outside of the
+    /// restore.
+    InStates,
+    /// In the restore, which writes nothing until [`Restore::allow_writes`], because the earlier process may still need
+    /// the memory.
+    Beside,
+}
+
 /// A restore in progress.
 #[derive(Debug)]
 pub struct Restore {
     memory: Arc<Memory>,
+    marks: Marks,
+    /// With [`Marks::Beside`]: the items that have pins of the earlier process.
+    pinned: Vec<ChunkAddress>,
     /// One entry per page, in the order of page numbers: `None` if the page is not being restored.
     pages: Vec<Option<AdoptedPage>>,
     /// True if a step failed or panicked. Then every further step panics.
@@ -51,6 +67,8 @@ struct AdoptedPage {
     chunk_count: u32,
     /// One bit per slot, 64 slots per word: 1 if [`Restore::item`] has found an item or a body in the chunk.
     in_use: Vec<u64>,
+    /// With [`Marks::Beside`], one bit per slot: 1 if [`Restore::list`] has put the item in the chunk into a queue.
+    queued: Vec<u64>,
 }
 
 impl AdoptedPage {
@@ -67,6 +85,16 @@ impl AdoptedPage {
     fn set_in_use(&mut self, slot: u32) {
         let (word, bit) = AdoptedPage::word_and_bit(slot);
         self.in_use[word] |= bit;
+    }
+
+    fn is_queued(&self, slot: u32) -> bool {
+        let (word, bit) = AdoptedPage::word_and_bit(slot);
+        self.queued[word] & bit != 0
+    }
+
+    fn set_queued(&mut self, slot: u32) {
+        let (word, bit) = AdoptedPage::word_and_bit(slot);
+        self.queued[word] |= bit;
     }
 
     /// Returns true if the page still has the owner and the chunk size with which it was adopted.
@@ -119,7 +147,37 @@ pub fn ensure(invariant: &'static str, address: ChunkAddress, holds: bool) -> Re
 impl Restore {
     /// Begins the restore of a memory. No page of this memory was handed out before.
     pub fn new(memory: &Arc<Memory>) -> Restore {
-        Restore { memory: Arc::clone(memory), pages: Vec::new(), is_broken: false }
+        Restore::with(memory, Marks::InStates)
+    }
+
+    /// Begins a restore that only reads the memory, until [`Restore::allow_writes`].
+    ///
+    /// Until all queues are restored, the caller must neither remove an item from a table nor change a queue: the links
+    /// of an item are checked only when its queue is restored, and its state does not show this. As with
+    /// [`Arena::of_file`](super::Arena::of_file), this precondition of `mem` for safe code is not checked. The cache of
+    /// the items is private to the restore until then.
+    pub fn read_only(memory: &Arc<Memory>) -> Restore {
+        Restore::with(memory, Marks::Beside)
+    }
+
+    fn with(memory: &Arc<Memory>, marks: Marks) -> Restore {
+        let memory = Arc::clone(memory);
+        Restore { memory, marks, pinned: Vec::new(), pages: Vec::new(), is_broken: false }
+    }
+
+    /// Allows writes to the memory, and removes the pins of the earlier process. The caller finishes the pages afterwards.
+    pub fn allow_writes(&mut self) -> Result<(), MappingError> {
+        self.check_unbroken();
+        if self.marks == Marks::InStates {
+            return Ok(());
+        }
+        self.memory.arena.allow_writes()?;
+        for address in self.pinned.drain(..) {
+            // SAFETY: `check_item` has checked that a chunk with an item starts at the address.
+            let state = unsafe { self.memory.arena.header_of(address) }.state();
+            state.store(state.load().unpinned());
+        }
+        Ok(())
     }
 
     /// Gives a page to its class and begins to restore the page.
@@ -138,6 +196,10 @@ impl Restore {
             chunk_size_bytes: class.chunk_size_bytes(),
             chunk_count,
             in_use: vec![0; chunk_count.div_ceil(u64::BITS) as usize],
+            queued: match self.marks {
+                Marks::InStates => Vec::new(),
+                Marks::Beside => vec![0; chunk_count.div_ceil(u64::BITS) as usize],
+            },
         });
         id
     }
@@ -219,8 +281,15 @@ impl Restore {
         if state.chained() {
             self.check_chain(address, state, len)?;
         }
-        // SAFETY: `state` has checked that a chunk starts at the address.
-        unsafe { self.memory.arena.header_of(address) }.state().store(state.restored());
+        match self.marks {
+            Marks::InStates => {
+                // SAFETY: `state` has checked that a chunk starts at the address.
+                let header = unsafe { self.memory.arena.header_of(address) };
+                header.state().store(state.restored());
+            }
+            Marks::Beside if state != state.unpinned() => self.pinned.push(address),
+            Marks::Beside => {}
+        }
         Ok(Some(RestoredItem { address, memory: self.memory.number }))
     }
 
@@ -271,13 +340,14 @@ impl Restore {
             let (mut head, mut at) = (None, tail);
             let (mut count, mut bytes) = (0, 0);
             restore.check_queued(class, queue, tail, None)?;
+            let memory = Arc::clone(&restore.memory);
             while let Some(address) = at {
                 // SAFETY: `check_queued` has checked that a chunk starts at the address.
-                let header = unsafe { restore.memory.arena.header_of(address) };
+                let header = unsafe { memory.arena.header_of(address) };
                 // The neighbour is checked before the item's state becomes queued, because other code relies on the
                 // links of an item whose state is queued.
                 restore.check_queued(class, queue, header.prev(), at)?;
-                header.state().store(header.state().load().requeued(queue));
+                restore.mark_queued(address, header, queue);
                 // SAFETY: the item is in a queue of this class, whose token is borrowed exclusively.
                 bytes += visit(unsafe { Item::new(&restore.memory, address) })?;
                 count += 1;
@@ -288,6 +358,18 @@ impl Restore {
             // it is in no other list.
             Ok(unsafe { List::linked(class, (head, tail), count, bytes) })
         })
+    }
+
+    /// Records that an item, which [`Restore::check_queued`] has checked, is in its queue.
+    fn mark_queued(&mut self, address: ChunkAddress, header: Header<'_>, queue: QueueKind) {
+        match self.marks {
+            Marks::InStates => header.state().store(header.state().load().requeued(queue)),
+            Marks::Beside => {
+                let (_, slot) = self.chunk(address).expect("a chunk starts at the address");
+                let page = self.pages[self.memory.page_of(address).index()].as_mut();
+                page.expect("the page is being restored").set_queued(slot);
+            }
+        }
     }
 
     /// Checks the item at `at`, before it is put into a queue of the class. `toward_tail` is its neighbour toward the
@@ -306,8 +388,14 @@ impl Restore {
         // SAFETY: the lines above have checked that a chunk starts at the address.
         let header = unsafe { self.memory.arena.header_of(address) };
         let state = header.state().load();
-        let is_expected =
-            was_checked && state.kind() == Kind::Item && state.restored_queue() == Some(queue);
+        let is_in_this_queue = match self.marks {
+            Marks::InStates => state.restored_queue() == Some(queue),
+            Marks::Beside => {
+                let is_new = chunk.is_some_and(|(page, slot)| !page.is_queued(slot));
+                is_new && state == state.requeued(queue).with_pins_of(state)
+            }
+        };
+        let is_expected = was_checked && state.kind() == Kind::Item && is_in_this_queue;
         ensure("a queue links only items whose state names this queue", address, is_expected)?;
         let here = self.memory.queue_class(address, state.chained()) == class.class();
         ensure("an item is in a queue of its own class", address, here)?;

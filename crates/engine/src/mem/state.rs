@@ -182,6 +182,16 @@ impl State {
         State((self.0 & !(PINS_MASK | MEMBERSHIP_MASK)) | queued_in(queue))
     }
 
+    /// Returns this state without pins.
+    pub(super) fn unpinned(self) -> State {
+        State(self.0 & !PINS_MASK)
+    }
+
+    /// Returns this state with the pins of another state.
+    pub(super) fn with_pins_of(self, other: State) -> State {
+        State((self.0 & !PINS_MASK) | (other.0 & PINS_MASK))
+    }
+
     /// Returns true if these bits are a state that this module can write. Bits from a memory file must be checked
     /// before any other use.
     pub fn is_valid(self) -> bool {

@@ -31,6 +31,7 @@ pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), Strin
     policy::resolve(&mut draft)?;
     draft.settings.sasl_password_file = sasl_password_file(&mut draft)?;
     draft.settings.http = http(&mut draft)?;
+    draft.settings.control_path = control_path(&draft.given)?;
     draft.settings.tunables.set_learns_classes = set_learns_classes(&draft)?;
     draft.settings.classes_method = classes_method(&draft);
     let Draft { mut settings, given, warnings } = draft;
@@ -174,6 +175,23 @@ fn sasl_password_file(draft: &mut Draft) -> Result<Option<PathBuf>, String> {
         ));
     }
     path.map(absolute).transpose()
+}
+
+/// The environment variable by which systemd names the folder of `RuntimeDirectory=`.
+const RUNTIME_DIRECTORY_VARIABLE: &str = "RUNTIME_DIRECTORY";
+
+/// The folder of the control socket without this variable.
+const RUNTIME_DIRECTORY: &str = "/run/slabwise";
+
+/// Returns the path of the control socket: by default in the folder that the service manager has made for the server.
+fn control_path(given: &Given) -> Result<Option<PathBuf>, String> {
+    if !given.upgradable {
+        return Ok(None);
+    }
+    let folder = std::env::var_os(RUNTIME_DIRECTORY_VARIABLE).filter(|it| !it.is_empty());
+    let path = given.control_path.as_ref().map(PathBuf::from);
+    let default = || folder.map_or(PathBuf::from(RUNTIME_DIRECTORY), PathBuf::from).join("control");
+    absolute(path.unwrap_or_else(default)).map(Some)
 }
 
 /// Returns the listening sockets for connections.

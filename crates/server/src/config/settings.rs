@@ -66,6 +66,9 @@ pub struct Settings {
     pub(crate) flush_enabled: bool,
     /// False with `-X`, which disables `stats cachedump`, `stats detail`, `lru_crawler metadump` and `mgdump`.
     pub(crate) dump_enabled: bool,
+    /// `-o upgradable`, `-o control`: the absolute path of the control socket, by which another process can take over;
+    /// `None` without `upgradable`.
+    pub(crate) control_path: Option<PathBuf>,
     /// `-o drop_privileges`: true if the process is confined after its start.
     pub(crate) drop_privileges: bool,
     /// `-o debug_commands`: true if clients may set the clock, pin items and check the confinement, as tests do.
@@ -370,6 +373,8 @@ pub(super) struct Given {
     pub page_move_share: Option<u32>,
     pub page_move_share_max: Option<u32>,
     pub http: HttpGiven,
+    pub upgradable: bool,
+    pub control_path: Option<String>,
     pub automove_ratio: Option<f64>,
     pub automove_window: Option<u32>,
 }
@@ -466,6 +471,7 @@ impl Default for Draft {
             shutdown_enabled: false,
             flush_enabled: true,
             dump_enabled: true,
+            control_path: None,
             drop_privileges: false,
             debug_commands: false,
             watch_enabled: true,

@@ -2,10 +2,11 @@
 
 use crate::config::{HttpAddress, HttpSettings};
 use crate::os::sys;
+use rustix::net::SocketType;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -40,7 +41,15 @@ pub(super) enum Socket {
 impl Listener {
     /// Binds the address of the settings. Beyond loopback, the connections use TLS if `has_tls` is true, and a token is
     /// required, unless the settings say that the network is guarded.
-    pub fn bind(http: &HttpSettings, has_tls: bool) -> Result<Listener, BindError> {
+    pub fn bind(
+        http: &HttpSettings,
+        has_tls: bool,
+        inherited: Option<OwnedFd>,
+    ) -> Result<Listener, BindError> {
+        // The address may have changed since the earlier process bound its socket.
+        let is_unix = matches!(http.address, HttpAddress::Unix { .. });
+        let inherited =
+            inherited.filter(|socket| sys::local_address(socket.as_fd()).is_none() == is_unix);
         let unavailable = |error: io::Error| {
             let remedy = match error.kind() {
                 io::ErrorKind::AddrInUse => "; stop the other program or give another address",
@@ -52,14 +61,18 @@ impl Listener {
         match &http.address {
             HttpAddress::Unix { path, mode } => {
                 // `bind_unix` replaces the file of a socket, but another server may listen on it.
-                if UnixStream::connect(path).is_ok() {
+                let inherited = inherited
+                    .filter(|it| sys::local_path(it.as_fd()).as_deref() == Some(path.as_path()));
+                if inherited.is_none() && UnixStream::connect(path).is_ok() {
                     return Err(unavailable(io::ErrorKind::AddrInUse.into()));
                 }
-                let socket = sys::bind_unix(path, *mode).map_err(unavailable)?;
+                // The file of an inherited socket belongs to the earlier process until this one serves.
+                let file = inherited.is_none().then(|| SocketFile(path.clone()));
+                let bind = || sys::bind_unix(path, SocketType::STREAM, *mode);
+                let socket = inherited.map_or_else(bind, Ok).map_err(unavailable)?;
                 sys::listen(socket.as_fd(), BACKLOG).map_err(unavailable)?;
                 let socket = UnixListener::from(socket);
                 socket.set_nonblocking(true).map_err(unavailable)?;
-                let file = Some(SocketFile(path.clone()));
                 Ok(Listener { socket: Socket::Unix(socket), has_tls: false, file })
             }
             HttpAddress::Tcp { host, port } => {
@@ -68,13 +81,34 @@ impl Listener {
                 if is_open && !http.is_insecure {
                     require_protection(http, has_tls).map_err(BindError::Unsafe)?;
                 }
-                let socket = sys::bind_tcp(&resolved).map_err(unavailable)?;
+                let inherited = inherited.filter(|it| {
+                    sys::local_address(it.as_fd()).is_some_and(|bound| {
+                        bound.ip() == resolved.ip() && [0, bound.port()].contains(&resolved.port())
+                    })
+                });
+                let bind = || sys::bind_tcp(&resolved);
+                let socket = inherited.map_or_else(bind, Ok).map_err(unavailable)?;
                 sys::listen(socket.as_fd(), BACKLOG).map_err(unavailable)?;
                 let socket = TcpListener::from(socket);
                 socket.set_nonblocking(true).map_err(unavailable)?;
                 let has_tls = has_tls && is_open;
                 Ok(Listener { socket: Socket::Tcp(socket), has_tls, file: None })
             }
+        }
+    }
+
+    /// From now on the listener removes the file of an inherited Unix socket when it is dropped.
+    pub fn claim_file(&mut self, http: &HttpSettings) {
+        if let HttpAddress::Unix { path, .. } = &http.address {
+            self.file = Some(SocketFile(path.clone()));
+        }
+    }
+
+    /// Returns the descriptor of the socket.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socket::Tcp(socket) => socket.as_fd(),
+            Socket::Unix(socket) => socket.as_fd(),
         }
     }
 

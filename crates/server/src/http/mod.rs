@@ -35,6 +35,7 @@ use guard::Guard;
 use listen::Listener;
 use rustls::ServerConfig;
 use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
@@ -65,10 +66,15 @@ impl HttpServer {
     /// settings are not safe at this address.
     ///
     /// The caller starts threads, and confines the process, after this call.
-    pub fn bind(settings: &Settings) -> Result<Option<HttpServer>, String> {
+    ///
+    /// `inherited` is the listening socket of an earlier process.
+    pub fn bind(
+        settings: &Settings,
+        inherited: Option<OwnedFd>,
+    ) -> Result<Option<HttpServer>, String> {
         let Some(http) = &settings.http else { return Ok(None) };
         let guard = Guard::new(http)?;
-        let listener = match Listener::bind(http, settings.tls.is_some()) {
+        let listener = match Listener::bind(http, settings.tls.is_some(), inherited) {
             Ok(listener) => listener,
             Err(listen::BindError::Unsafe(reason)) => return Err(reason),
             Err(listen::BindError::Unavailable(reason)) => {
@@ -79,6 +85,16 @@ impl HttpServer {
         let runtime = serve::runtime().map_err(|error| format!("-o http: {error}"))?;
         tracing::info!("http: listening on {}", listener.url());
         Ok(Some(HttpServer { listener, runtime, guard, waker: HttpWaker::default() }))
+    }
+
+    /// From now on this process removes the file of an inherited Unix socket at its end.
+    pub fn claim_file(&mut self, settings: &Settings) {
+        settings.http.iter().for_each(|http| self.listener.claim_file(http));
+    }
+
+    /// Returns the descriptor of the listening socket.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.listener.descriptor()
     }
 
     pub fn waker(&self) -> HttpWaker {

@@ -9,6 +9,8 @@
 use super::listen::{Listener, SocketFile};
 use super::mailbox::{Mailbox, NewConnection};
 use super::signals::SignalHandler;
+use crate::config::{ListenSecurity, Protocol};
+use crate::handover::MovedConnection;
 use crate::os::sys;
 use crate::shared::{Address, ClientState, Shared};
 use mio::unix::SourceFd;
@@ -89,8 +91,10 @@ impl<'e> Acceptor<'e> {
         })
     }
 
-    /// Accepts connections until the server stops. Notifies the service manager of the beginning and the end.
-    pub fn run(&mut self) -> io::Result<()> {
+    /// Accepts connections until the server stops. Notifies the service manager of the beginning and the end, and calls
+    /// `begun` at the beginning.
+    pub fn run(&mut self, begun: impl FnOnce()) -> io::Result<()> {
+        begun();
         self.signals.notify_ready();
         let result = self.accept_until_stop();
         self.signals.notify_stopping();
@@ -100,6 +104,12 @@ impl<'e> Acceptor<'e> {
     fn accept_until_stop(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(64);
         while !self.shared.is_stopping() {
+            if self.shared.pause.includes_acceptor() {
+                self.shared.pause.wait_until_over(Ok(0));
+                // The events of the wait are not known.
+                (0..self.listeners.len()).for_each(|index| self.accept_from(index));
+                continue;
+            }
             let timeout = self.pause.as_ref().map(|_| PAUSE_CHECK_PERIOD);
             match self.poll.poll(&mut events, timeout) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -155,7 +165,20 @@ impl<'e> Acceptor<'e> {
         }
     }
 
-    /// Adds an accepted connection to the connection table and sends it to the next worker.
+    /// Distributes connections that an earlier process has accepted. They use no TLS.
+    pub fn adopt(&mut self, connections: Vec<MovedConnection>) {
+        for (socket, protocol) in connections {
+            let (peer, local) = sys::addresses(socket.as_fd());
+            let peer = peer.map_or(Address::UnixClient, Address::Internet);
+            let local = local.map_or_else(
+                || Address::Unix(sys::local_path(socket.as_fd()).unwrap_or_default()),
+                Address::Internet,
+            );
+            self.distribute(socket, (peer, local), ListenSecurity::Plain, protocol);
+        }
+    }
+
+    /// Sends an accepted connection to the next worker.
     fn send_to_worker(&mut self, index: usize, socket: OwnedFd, address: Address) {
         let listener = &self.listeners[index];
         let local = match &listener.address {
@@ -164,6 +187,18 @@ impl<'e> Acceptor<'e> {
             }
             unix => unix.clone(),
         };
+        let (security, protocol) = (listener.security, listener.protocol);
+        self.distribute(socket, (address, local), security, protocol);
+    }
+
+    /// Adds a connection to the connection table and sends it to the next worker.
+    fn distribute(
+        &mut self,
+        socket: OwnedFd,
+        (address, local): (Address, Address),
+        security: ListenSecurity,
+        protocol: Protocol,
+    ) {
         let now = self.shared.clock.now().seconds;
         let counters = &self.shared.counters;
         counters.curr_connections.fetch_add(1, Ordering::Relaxed);
@@ -172,7 +207,6 @@ impl<'e> Acceptor<'e> {
         let state = ClientState::Reading;
         let client =
             self.shared.connection_table.add(socket.as_raw_fd(), address, Some(local), state, now);
-        let (security, protocol) = (listener.security, listener.protocol);
         let connection = NewConnection { socket, client, security, protocol };
         self.mailboxes[self.next_worker].send(connection);
         self.next_worker = (self.next_worker + 1) % self.mailboxes.len();

@@ -128,6 +128,8 @@ pub(super) enum AfterRound {
 pub(super) struct Connection<'e> {
     pub stream: Stream,
     session: Session<'e>,
+    /// The protocol of the listener that has accepted the connection.
+    pub protocol: Protocol,
     /// The connection's entry in the connection table.
     pub client: Arc<Client>,
     unread: Unread,
@@ -208,6 +210,7 @@ impl<'e> Connection<'e> {
         Connection {
             stream,
             session: Session::new(protocol),
+            protocol,
             client,
             unread: Unread::default(),
             out: None,
@@ -247,6 +250,23 @@ impl<'e> Connection<'e> {
             && self.phase == Phase::AwaitInput
             && self.session.is_idle()
             && (self.stream.is_handshaking() || (self.out.is_none() && !self.flush_is_unfinished))
+    }
+
+    /// True if every received request is answered completely, and nothing of the next one is received. Requests may wait in
+    /// the socket.
+    pub fn is_between_requests<L: EventLoop>(&self, event_loop: &L) -> bool {
+        self.phase == Phase::AwaitInput
+            && self.session.is_idle()
+            && self.unread.bytes().is_empty()
+            && self.out.is_none()
+            && !self.flush_is_unfinished
+            && self.stream.held_bytes(event_loop) == 0
+    }
+
+    /// True if another process can serve the connection from its socket alone: the connection is between requests, and has
+    /// neither TLS nor other state.
+    pub fn is_movable<L: EventLoop>(&self, event_loop: &L) -> bool {
+        matches!(self.stream, Stream::Plain(_)) && self.is_between_requests(event_loop)
     }
 
     /// True if the client connected before `since`, and its TLS handshake is not complete.

@@ -1,9 +1,12 @@
 //! The listening sockets of the server. They are bound before the server starts its threads.
 
 use crate::config::{Listen, ListenAddress, ListenSecurity, Protocol, Settings};
+use crate::handover::{self, SocketKind};
+use crate::os::inherited::InheritedSockets;
 use crate::os::service::{self, PassedSocket};
 use crate::os::sys;
 use crate::shared::Address;
+use rustix::net::SocketType;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,6 +35,7 @@ pub struct Listeners {
     pub(super) datagram: Vec<Vec<DatagramSocket>>,
     /// The listening TCP and Unix sockets.
     pub(super) stream: Vec<Listener>,
+    are_passed: bool,
     /// The file of the Unix socket of `-s`, which is removed when this value is dropped.
     pub(super) file: Option<SocketFile>,
 }
@@ -60,13 +64,42 @@ fn remedy(error: &io::Error) -> &'static str {
 impl Listeners {
     /// Returns the sockets that the service manager has passed. If it passed none, opens the sockets of all addresses in
     /// the settings.
-    pub fn open(settings: &Settings) -> Result<Listeners, String> {
-        let passed = service::passed_sockets()?;
+    ///
+    /// `inherited` are the sockets of an earlier process, which are used instead of new ones.
+    pub fn open(
+        settings: &Settings,
+        inherited: &mut InheritedSockets,
+    ) -> Result<Listeners, String> {
+        let mut passed = inherited.take_passed()?;
         if passed.is_empty() {
-            Listeners::bind(settings)
+            passed = service::passed_sockets()?;
+        }
+        if passed.is_empty() {
+            Listeners::bind(settings, inherited)
         } else {
             Ok(Listeners::of(passed, settings))
         }
+    }
+
+    /// From now on this process removes the file of an inherited Unix socket at its end.
+    pub fn claim_file(&mut self, settings: &Settings) {
+        if let (Listen::Unix { path, .. }, false) = (&settings.listen, self.are_passed) {
+            self.file = Some(SocketFile(path.clone()));
+        }
+    }
+
+    /// True if a service manager has opened the sockets.
+    pub fn are_passed(&self) -> bool {
+        self.are_passed
+    }
+
+    /// Returns second descriptors of all sockets, which another process can take over.
+    pub fn duplicates(&self) -> io::Result<Vec<(SocketKind, OwnedFd)>> {
+        let stream = self.stream.iter().map(|listener| listener.socket.as_fd());
+        let datagram = self.datagram.iter().flatten().map(|it| it.socket.as_fd());
+        let mut all = handover::duplicates(SocketKind::Stream, stream)?;
+        all.extend(handover::duplicates(SocketKind::Datagram, datagram)?);
+        Ok(all)
     }
 
     /// Returns the sockets that the service manager has passed. They replace all addresses in the settings. The service
@@ -99,11 +132,11 @@ impl Listeners {
         tracing::info!(
             "the service manager has passed {count} sockets: -l, -p, -s and -U have no effect"
         );
-        Listeners { datagram, stream, file: None }
+        Listeners { datagram, stream, file: None, are_passed: true }
     }
 
-    /// Opens the sockets of all addresses in the settings.
-    fn bind(settings: &Settings) -> Result<Listeners, String> {
+    /// Opens the sockets of all addresses in the settings that no inherited socket is bound to.
+    fn bind(settings: &Settings, inherited: &mut InheritedSockets) -> Result<Listeners, String> {
         let error_for = |address: String| {
             move |error| format!("cannot listen on {address}: {error}{}", remedy(&error))
         };
@@ -111,24 +144,29 @@ impl Listeners {
         let (mut stream, mut datagram, mut file) = (Vec::new(), Vec::new(), None);
         match &settings.listen {
             Listen::Unix { path, mode } => {
-                let listener = listen_unix(path, *mode, settings);
+                let inherited = inherited.take_unix(path);
+                // The file of an inherited socket belongs to the earlier process until this one serves.
+                file = inherited.is_none().then(|| SocketFile(path.clone()));
+                let listener = listen_unix(path, *mode, settings, inherited);
                 stream.push(listener.map_err(error_for(path.display().to_string()))?);
-                file = Some(SocketFile(path.clone()));
             }
             Listen::Tcp(addresses) => {
                 for address in addresses {
-                    let opened =
-                        open_each(address, |resolved| listen_tcp(resolved, address, backlog));
+                    let opened = open_each(address, |resolved| {
+                        listen_tcp(resolved, address, backlog, inherited.take_tcp(resolved))
+                    });
                     stream.extend(opened.map_err(error_for(address.to_string()))?);
                 }
             }
         }
         let count = settings.threads_per_udp_port();
         for address in &settings.udp {
-            let opened = open_each(address, |resolved| bind_udp(resolved, count));
+            let opened = open_each(address, |resolved| {
+                bind_udp(resolved, count, inherited.take_udp(resolved))
+            });
             datagram.extend(opened.map_err(error_for(format!("UDP {address}")))?);
         }
-        Ok(Listeners { datagram, stream, file })
+        Ok(Listeners { datagram, stream, file, are_passed: false })
     }
 
     /// Writes the ports of all TCP and UDP sockets to the file at `path`, in memcached's format. The function writes
@@ -157,8 +195,14 @@ impl Listeners {
 
 /// Opens the listening Unix socket. As in memcached, its connections never use TLS: the permissions of the socket's
 /// file control access.
-fn listen_unix(path: &Path, mode: u32, settings: &Settings) -> io::Result<Listener> {
-    let socket = sys::bind_unix(path, mode)?;
+fn listen_unix(
+    path: &Path,
+    mode: u32,
+    settings: &Settings,
+    inherited: Option<OwnedFd>,
+) -> io::Result<Listener> {
+    let bind = || sys::bind_unix(path, SocketType::STREAM, mode);
+    let socket = inherited.map_or_else(bind, Ok)?;
     sys::listen(socket.as_fd(), settings.listen_backlog)?;
     let address = Address::Unix(path.to_owned());
     let (security, protocol) = (ListenSecurity::Plain, settings.protocol);
@@ -169,7 +213,7 @@ fn listen_unix(path: &Path, mode: u32, settings: &Settings) -> io::Result<Listen
 /// an error only if no address could be opened: a machine may lack IPv6 although its resolver returns IPv6 addresses.
 fn open_each<T>(
     address: &ListenAddress,
-    open: impl Fn(&SocketAddr) -> io::Result<T>,
+    mut open: impl FnMut(&SocketAddr) -> io::Result<T>,
 ) -> io::Result<Vec<T>> {
     let resolved: Vec<SocketAddr> = match &address.host {
         Some(host) => slabwise_names::resolve(host, address.port)?,
@@ -194,17 +238,22 @@ fn listen_tcp(
     resolved: &SocketAddr,
     address: &ListenAddress,
     backlog: i32,
+    inherited: Option<OwnedFd>,
 ) -> io::Result<Listener> {
-    let socket = sys::bind_tcp(resolved)?;
+    let socket = inherited.map_or_else(|| sys::bind_tcp(resolved), Ok)?;
     sys::listen(socket.as_fd(), backlog)?;
     let bound = sys::local_address(socket.as_fd()).unwrap_or(*resolved);
     let &ListenAddress { security, protocol, .. } = address;
     Ok(Listener { socket, address: Address::Internet(bound), security, protocol })
 }
 
-/// Opens `count` UDP sockets that are bound to the same address.
-fn bind_udp(resolved: &SocketAddr, count: usize) -> io::Result<Vec<DatagramSocket>> {
-    let sockets = sys::bind_udp(resolved, count)?;
+/// Opens `count` UDP sockets that are bound to the same address, or uses the inherited ones.
+fn bind_udp(
+    resolved: &SocketAddr,
+    count: usize,
+    inherited: Vec<OwnedFd>,
+) -> io::Result<Vec<DatagramSocket>> {
+    let sockets = if inherited.is_empty() { sys::bind_udp(resolved, count)? } else { inherited };
     let address = sys::local_address(sockets[0].as_fd()).unwrap_or(*resolved);
     Ok(sockets.into_iter().map(|socket| DatagramSocket { socket, address }).collect())
 }

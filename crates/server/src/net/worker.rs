@@ -25,7 +25,8 @@ use super::mailbox::{Mailbox, NewConnection};
 use super::stream::Stream;
 use super::tls_stream::TlsStream;
 use super::udp::UdpSocket;
-use crate::config::ListenSecurity;
+use crate::config::{IoKind, ListenSecurity, Protocol};
+use crate::handover::send_connections;
 use crate::os::sys;
 use crate::shared::{
     Address, ClientState, CloseReason, READ_BUFFER_BYTES, RoundCounts, Shared, WatchEvent,
@@ -45,6 +46,8 @@ use std::time::Duration;
 const ROUNDS_PER_TIMED_ROUND: u64 = 64;
 /// The time between two checks whether memory is free for uploads and gets that wait, in nanoseconds.
 const MEMORY_CHECK_NANOS: u64 = 5_000_000;
+/// The time in which a worker completes requests before it pauses, in nanoseconds.
+const REQUEST_END_NANOS_MAX: u64 = 50_000_000;
 /// The time between two searches for clients that do not read while others wait, in nanoseconds.
 const SLOW_CHECK_NANOS: u64 = 100_000_000;
 
@@ -143,6 +146,10 @@ impl<'e, L: EventLoop> Worker<'e, L> {
     pub fn run(&mut self) -> io::Result<()> {
         let mut events = L::events();
         while !self.shared.is_stopping() {
+            if self.shared.pause.includes_workers() {
+                self.pause(&mut events)?;
+                continue;
+            }
             let timeout = self.timeout();
             self.core.event_loop.wait(&mut events, timeout)?;
             self.core.context.now = self.shared.clock.now();
@@ -182,6 +189,83 @@ impl<'e, L: EventLoop> Worker<'e, L> {
         }
         // Sends the output that the event loop has accepted.
         self.core.event_loop.wait(&mut events, Some(Duration::ZERO))
+    }
+
+    /// Completes the requests that have begun, hands over the connections that another process can serve, and pauses until
+    /// the server serves on. If the other process takes over, this function does not return.
+    #[cold]
+    fn pause(&mut self, events: &mut L::Events) -> io::Result<()> {
+        self.take_new_connections();
+        self.complete_requests(events)?;
+        let moved = self.hand_over();
+        self.shared.pause.wait_until_over(moved);
+        self.core.context.now = self.shared.clock.now();
+        // The events of the pause are not known, so every connection and socket may have input.
+        self.queue.clear();
+        for (slot, connection) in &mut self.connections {
+            connection.note_readable(false);
+            connection.queued = !connection.is_waiting();
+            if connection.queued {
+                self.queue.push_back(slot);
+            }
+        }
+        self.udp.iter_mut().for_each(|socket| socket.note_readiness(true, true));
+        Ok(())
+    }
+
+    /// Serves the connections that are within a request, until there is none or the time is over.
+    fn complete_requests(&mut self, events: &mut L::Events) -> io::Result<()> {
+        let end_nanos = self.shared.clock.nanos() + REQUEST_END_NANOS_MAX;
+        loop {
+            let event_loop = &self.core.event_loop;
+            let is_within = |(slot, connection): (usize, &Connection<'e>)| {
+                (!connection.is_between_requests(event_loop)).then_some(slot)
+            };
+            let within: Vec<usize> = self.connections.iter().filter_map(is_within).collect();
+            if within.is_empty() || self.shared.clock.nanos() >= end_nanos {
+                return Ok(());
+            }
+            self.core.event_loop.wait(events, Some(Duration::from_millis(1)))?;
+            self.core.context.now = self.shared.clock.now();
+            for event in L::ready(events) {
+                match event.source {
+                    Source::Connection(slot) if within.contains(&slot) => {
+                        self.on_event(slot, event, true);
+                    }
+                    Source::Connection(_) | Source::Mailbox => {}
+                    Source::Datagram(index) => {
+                        self.udp[index].note_readiness(event.is_readable, event.is_writable);
+                    }
+                }
+            }
+            for slot in within {
+                let connection = self.connections.get_mut(slot);
+                if connection.is_some_and(|it| std::mem::take(&mut it.queued)) {
+                    self.serve_connection(slot, true);
+                }
+            }
+            self.queue.retain(|&slot| self.connections.get(slot).is_some_and(|it| it.queued));
+        }
+    }
+
+    /// Sends the sockets of the connections that another process can serve. They stay open here. Returns their number.
+    fn hand_over(&self) -> io::Result<u64> {
+        let Some(channel) = self.shared.pause.channel() else { return Ok(0) };
+        let settings = self.shared.settings;
+        let has_logins = self.shared.logins.is_some() || settings.sasl_enabled;
+        if has_logins || self.shared.io == IoKind::Uring {
+            return Ok(0);
+        }
+        let mut moved = 0;
+        for protocol in [Protocol::Auto, Protocol::Ascii, Protocol::Binary] {
+            let movable = self.connections.iter().filter(|(_, connection)| {
+                connection.protocol == protocol && connection.is_movable(&self.core.event_loop)
+            });
+            let sockets: Vec<_> =
+                movable.map(|(_, connection)| connection.stream.socket().as_fd()).collect();
+            moved += send_connections(&channel, protocol, &sockets)?;
+        }
+        Ok(moved)
     }
 
     /// Returns the timeout of the next wait: 0 if there is work left, a short time if a connection waits,

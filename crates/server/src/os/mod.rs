@@ -3,7 +3,9 @@
 //! ([`service`]); the limits of its memory ([`memory_limits`]); the memory file ([`restart`]); and the
 //! confinement of the process ([`confine`]).
 
+pub mod channel;
 pub mod confine;
+pub mod inherited;
 pub mod memory_limits;
 pub mod process;
 pub mod restart;

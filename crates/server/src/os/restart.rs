@@ -20,6 +20,9 @@ const PROGRESS_PERIOD_NANOS: u64 = 1_000_000_000;
 /// Makes the engine and its clock. With `-e`, both continue from the memory file if a warm restart is possible.
 pub fn open_engine(settings: &Settings) -> Result<(Engine, Clock), Box<dyn Error>> {
     match &settings.memory_file {
+        None if settings.control_path.is_some() => {
+            Ok((Engine::new_nameless(settings.engine.clone())?, Clock::real()))
+        }
         None => Ok((Engine::new(settings.engine.clone())?, Clock::real())),
         Some(path) => open(settings, path),
     }

@@ -47,7 +47,7 @@ pub fn passed_sockets() -> Result<Vec<PassedSocket>, String> {
 }
 
 /// Finds out which kind of socket a descriptor is, and prepares it.
-fn classify(socket: OwnedFd) -> Result<PassedSocket, String> {
+pub(super) fn classify(socket: OwnedFd) -> Result<PassedSocket, String> {
     let unusable = "a descriptor is not a listening TCP or Unix socket and not a UDP socket: give ListenStream= with \
                     Accept=no, or ListenDatagram= with an IP address";
     let family =
@@ -105,6 +105,12 @@ impl Notifications {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS=Reading files again"));
+    }
+
+    /// Notifies the service manager that another process is the main process from now on. It accepts this only from the main
+    /// process, so the process that ends sends it.
+    pub fn replaced_by(&self, process: u32) {
+        self.send(&format!("MAINPID={process}"));
     }
 
     /// Notifies the service manager that the server stops.

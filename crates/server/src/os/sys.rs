@@ -97,6 +97,17 @@ pub fn increment(counter: BorrowedFd<'_>) {
     let _ = rustix::io::write(counter, &1u64.to_ne_bytes());
 }
 
+/// Sets an event counter to 0.
+pub fn clear(counter: BorrowedFd<'_>) {
+    // An error means that the counter is 0.
+    let _ = rustix::io::read(counter, &mut [0u8; 8]);
+}
+
+/// Returns a file in memory that has no name in a file system.
+pub fn nameless_file(label: &str) -> io::Result<OwnedFd> {
+    Ok(rustix::fs::memfd_create(label, rustix::fs::MemfdFlags::CLOEXEC)?)
+}
+
 /// Returns the processor time that the calling thread has used since its start.
 pub fn thread_processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -169,6 +180,12 @@ pub fn map_executable_memory() -> io::Result<()> {
 /// Returns the address to which a socket is bound, or `None` if it is not an internet address.
 pub fn local_address(socket: BorrowedFd<'_>) -> Option<SocketAddr> {
     SocketAddr::try_from(rustix::net::getsockname(socket).ok()?).ok()
+}
+
+/// Returns the internet addresses of the peer of a connection and of this end, and `None` for a Unix socket.
+pub fn addresses(socket: BorrowedFd<'_>) -> (Option<SocketAddr>, Option<SocketAddr>) {
+    let peer = rustix::net::getpeername(socket).ok().flatten();
+    (peer.and_then(|address| SocketAddr::try_from(address).ok()), local_address(socket))
 }
 
 /// Returns the path of the file to which a Unix socket is bound, or `None` if it has no file.
@@ -246,12 +263,12 @@ fn new_socket(family: AddressFamily, kind: SocketType) -> io::Result<OwnedFd> {
 
 /// Returns a Unix socket that is bound to `path`. The socket's file has the permission bits `mode`. If `path` is the
 /// socket of an earlier run, replaces it.
-pub fn bind_unix(path: &Path, mode: u32) -> io::Result<OwnedFd> {
+pub fn bind_unix(path: &Path, kind: SocketType, mode: u32) -> io::Result<OwnedFd> {
     use rustix::fs::{FileType, Mode};
     if rustix::fs::lstat(path).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_socket()) {
         rustix::fs::unlink(path)?;
     }
-    let socket = new_socket(AddressFamily::UNIX, SocketType::STREAM)?;
+    let socket = new_socket(AddressFamily::UNIX, kind)?;
     // The umask restricts the permissions when `bind` creates the file. A later chmod would leave a moment in which
     // other users can connect.
     let before = rustix::process::umask(Mode::from_raw_mode(!mode & 0o777));

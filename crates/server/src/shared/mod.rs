@@ -8,6 +8,7 @@ mod key_observers;
 mod key_samples;
 mod measured_costs;
 mod notifier;
+mod pause;
 mod prefixes;
 mod replies;
 mod state;

@@ -9,6 +9,7 @@ use super::key_observers::KeyObservers;
 use super::key_samples::KeySamples;
 use super::measured_costs::MeasuredCosts;
 use super::notifier::Notifier;
+use super::pause::Pause;
 use super::prefixes::PrefixStats;
 use super::replies::{PendingReplies, ReplyBytes, ReplyCounts};
 use super::uploads::{UploadCounts, Uploads};
@@ -58,6 +59,8 @@ pub struct Shared<'e> {
     background_steps: RwLock<()>,
     /// Ends the waits of the background threads.
     pub(crate) notifier: Arc<Notifier>,
+    /// Pauses the threads that serve clients.
+    pub(crate) pause: Pause,
     /// The values of all counters at the last `stats reset`.
     baseline: Mutex<Arc<Baseline>>,
     /// The counts of requests and costs for each key prefix (`stats detail`, `stats cost`).
@@ -133,6 +136,7 @@ impl<'e> Shared<'e> {
             tuner_status: Arc::new(TunerStatus::default()),
             background_steps: RwLock::default(),
             notifier: Arc::new(Notifier::default()),
+            pause: Pause::default(),
             baseline: Mutex::default(),
             prefixes: PrefixStats::new(settings.prefix_delimiter),
             measured_costs: settings.costs_measured.then(|| {
@@ -167,10 +171,21 @@ impl<'e> Shared<'e> {
         self.engine.check();
     }
 
+    /// Prevents the steps of all background threads until the returned value is dropped.
+    pub(crate) fn hold_background_steps(&self) -> impl Drop + '_ {
+        self.background_steps.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes event loops.
+    pub(crate) fn wake(&self, target: Wake) {
+        (self.wake)(target);
+    }
+
     /// Stops the server. A thread calls this function after a signal or the command `shutdown`, or if a thread fails.
     pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
         self.notifier.shut_down();
+        self.pause.shut_down();
         (self.wake)(Wake::All);
     }
 

@@ -5,7 +5,7 @@ use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fstatfs, fsta
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -76,6 +76,19 @@ impl MemoryFile {
             Err(Errno::WOULDBLOCK) => Err(RestartError::InUse(path.to_owned())),
             Err(errno) => Err(io_error("lock", path)(errno.into())),
         }
+    }
+
+    /// Returns the memory file at `path`, whose descriptor this process has received from the process that has locked it.
+    /// Fails if `path` names another file.
+    pub fn inherit(path: &Path, received: OwnedFd) -> Result<MemoryFile, RestartError> {
+        let file = File::from(received);
+        let inspect = |error| io_error("inspect", path)(error);
+        let (named, open) =
+            (std::fs::metadata(path).map_err(inspect)?, file.metadata().map_err(inspect)?);
+        if (named.dev(), named.ino()) != (open.dev(), open.ino()) {
+            return Err(RestartError::OtherFileHandedOver(path.to_owned()));
+        }
+        Ok(MemoryFile { path: path.to_owned(), file })
     }
 
     /// Returns an error if the file has contents that slabwise did not write. The caller has found no .meta file, which

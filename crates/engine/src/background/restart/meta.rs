@@ -174,9 +174,20 @@ fn compose_runs<T: PartialEq>(values: &[T], text: impl Fn(&T) -> String) -> Stri
     runs.collect::<Vec<String>>().join(",")
 }
 
-/// Parses a .meta file for a start with this configuration. Returns `None` if neither slabwise nor memcached has
+/// Returns the version of the format, and the settings that must be the same in two processes of which one uses the arena
+/// of the other, as lines.
+pub fn layout(config: &EngineConfig) -> String {
+    let lines = settings(config).map(|(name, value)| format!("{name}={value}\n"));
+    format!("format={FORMAT}\n{}", lines.concat())
+}
+
+/// Parses a .meta file for a start with this configuration and an arena of `arena_size_bytes`. Returns `None` if neither slabwise nor memcached has
 /// written the file, and otherwise the saved state or the reason why it cannot be used.
-pub fn parse(bytes: &[u8], config: &EngineConfig) -> Option<Result<Saved, ColdReason>> {
+pub fn parse(
+    bytes: &[u8],
+    config: &EngineConfig,
+    arena_size_bytes: u64,
+) -> Option<Result<Saved, ColdReason>> {
     if bytes.starts_with(MEMCACHED_FIRST_LINE) {
         return Some(Err(ColdReason::ByMemcached));
     }
@@ -186,10 +197,14 @@ pub fn parse(bytes: &[u8], config: &EngineConfig) -> Option<Result<Saved, ColdRe
         let format = String::from_utf8_lossy(format).chars().take(40).collect();
         return Some(Err(ColdReason::OtherFormat(format)));
     }
-    Some(parse_lines(bytes, config))
+    Some(parse_lines(bytes, config, arena_size_bytes))
 }
 
-fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason> {
+fn parse_lines(
+    bytes: &[u8],
+    config: &EngineConfig,
+    arena_size_bytes: u64,
+) -> Result<Saved, ColdReason> {
     let text = std::str::from_utf8(bytes).map_err(|_| damaged("the file is not UTF-8 text"))?;
     let body = text.rfind(CHECKSUM).and_then(|at| {
         let (body, line) = text.split_at(at);
@@ -205,7 +220,7 @@ fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason>
             return Err(ColdReason::OtherSetting { name, saved, present });
         }
     }
-    let pages = (config.arena_size_bytes() / config.page_size_bytes as u64) as usize;
+    let pages = (arena_size_bytes / config.page_size_bytes as u64) as usize;
     let mut saved = Saved {
         generation: fields.number("seal")?,
         stop: Stop {
@@ -233,7 +248,7 @@ fn parse_lines(bytes: &[u8], config: &EngineConfig) -> Result<Saved, ColdReason>
     let queueing = queueing(&saved.table, &saved.retired);
     saved.owners = fields.parsed("page_owners", |text| parse_owners(text, &queueing, pages))?;
     for class in queueing {
-        let tails = |text: &str| parse_tails(text, config.arena_size_bytes());
+        let tails = |text: &str| parse_tails(text, arena_size_bytes);
         saved.tails[class.index()] = fields.parsed(&queue_tails_name(class), tails)?;
         saved.rankings[class.index()] = fields.parsed(&ranking_name(class), parse_ranking)?;
     }

@@ -44,6 +44,7 @@
 //! the time in; this module reads no clock.
 
 mod file;
+pub mod handover;
 mod meta;
 mod outcome;
 #[cfg(all(test, not(loom)))]
@@ -54,7 +55,10 @@ use crate::config::EngineConfig;
 use crate::evict::Place;
 use crate::heap::Pool;
 use crate::layout::ChunkAddress;
-use crate::mem::{Arena, Broken, Kind, QueueKind, Restore, RestoredItem, UnusedPage, ensure};
+use crate::mem::{
+    Arena, Broken, FileAccess, FileKind, Kind, MappingError, QueueKind, Restore, RestoredItem,
+    UnusedPage, ensure,
+};
 use crate::ops::Cache;
 use crate::space::Space;
 use meta::Saved;
@@ -91,8 +95,13 @@ pub fn open(
         Ok(saved) if generation == Some(saved.generation) => {
             let elapsed = saved.stop.elapsed + (unix_time - saved.stop.unix_time);
             let cache = create_on(config.clone(), &file, progress)?;
-            match restore_items(&cache, &saved, progress) {
-                Ok(items) => return Ok((cache, file, Start::Warm(Warm { items, elapsed }))),
+            let restore = Restore::new(&cache.space.memory);
+            let rebuilt = rebuild(&cache, &saved, restore, progress);
+            match rebuilt.map(|rebuilt| rebuilt.finish(&cache.space)) {
+                Ok(finished) => {
+                    let items = finished?;
+                    return Ok((cache, file, Start::Warm(Warm { items, elapsed })));
+                }
                 Err(damage) => damage,
             }
         }
@@ -120,23 +129,25 @@ fn create_on(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Cache, RestartError> {
     let size_bytes = config.arena_size_bytes() as usize;
-    let arena = Arena::of_file(file.descriptor(), size_bytes, config.huge_pages)?;
+    let (kind, access) = (FileKind::Named, FileAccess::Writable);
+    let arena = Arena::of_file(file.descriptor(), size_bytes, config.huge_pages, kind, access)?;
     progress(Progress::Mapped(arena.addresses()));
     Ok(Cache::new(config, arena)?)
 }
 
-/// Restores the items in the arena of a new cache. Returns the number of items, or the reason why they cannot be used.
-fn restore_items(
+/// Finds the items in the arena of a new cache, and builds the index and the queues. Returns the rest of the work, or the
+/// reason why the items cannot be used.
+fn rebuild(
     cache: &Cache,
     saved: &Saved,
+    restore: Restore,
     progress: &mut dyn FnMut(Progress),
-) -> Result<u64, ColdReason> {
+) -> Result<Rebuilt, ColdReason> {
     let space = &cache.space;
     space.flush.restore(saved.flush);
     space.work.restore(&saved.work);
     space.index.presize(saved.index_buckets.min(items_max(space, saved)));
     space.restore_classes(saved.table.clone(), &saved.retired);
-    let restore = Restore::new(&space.memory);
     let mut rebuild =
         Rebuild { space, restore, batch: Vec::new(), items_on_pages: 0, items_in_queues: 0 };
     let unused = rebuild.adopt_pages(saved);
@@ -148,18 +159,47 @@ fn restore_items(
     }
     rebuild.index_batch()?;
     rebuild.restore_queues(saved)?;
-    for (page, class) in pages() {
-        space.class(class).lock().pages.finish_restore(&mut rebuild.restore, page);
-    }
     let all_queued = rebuild.items_on_pages == rebuild.items_in_queues;
     ensure("every item is in a queue", ChunkAddress::from_offset(0), all_queued)?;
-    {
-        let mut pool = space.lock_pool();
-        *pool = Pool::resumed(pool.limit, saved.owners.len() as u32, unused);
+    Ok(Rebuilt {
+        restore: rebuild.restore,
+        unused,
+        pages_owned: pages().collect(),
+        page_count: saved.owners.len() as u32,
+        retired: saved.retired.clone(),
+        items: rebuild.items_on_pages,
+    })
+}
+
+/// A cache whose items have been found, and whose arena has not been changed except for the marks of a
+/// [`Restore::new`].
+#[derive(Debug)]
+struct Rebuilt {
+    restore: Restore,
+    /// The pages that no class owns.
+    unused: Vec<UnusedPage>,
+    pages_owned: Vec<(PageId, ClassId)>,
+    /// The number of pages that were ever used.
+    page_count: u32,
+    retired: Vec<(ClassId, usize)>,
+    items: u64,
+}
+
+impl Rebuilt {
+    /// Frees the chunks without items, after which the cache can be used. Returns the number of items.
+    fn finish(mut self, space: &Space) -> Result<u64, MappingError> {
+        self.restore.allow_writes()?;
+        for (page, class) in self.pages_owned {
+            space.class(class).lock().pages.finish_restore(&mut self.restore, page);
+        }
+        {
+            let mut pool = space.lock_pool();
+            *pool = Pool::resumed(pool.limit, self.page_count, self.unused);
+        }
+        space.retire_restored(&self.retired);
+        space.charge_tables();
+        Ok(self.items)
     }
-    space.retire_restored(&saved.retired);
-    space.charge_tables();
-    Ok(rebuild.items_on_pages)
 }
 
 /// Returns the largest number of items that the arena can hold, as a limit for the saved number of index buckets.
@@ -217,7 +257,7 @@ fn read_saved(
     unix_time: Duration,
 ) -> Result<Result<Saved, ColdReason>, RestartError> {
     let Some(text) = file.read_meta()? else { return Ok(Err(ColdReason::NothingSaved)) };
-    match meta::parse(&text, config) {
+    match meta::parse(&text, config, config.arena_size_bytes()) {
         None => Err(RestartError::MalformedMeta(file.meta_path())),
         Some(Ok(saved)) if saved.stop.unix_time > unix_time => Ok(Err(ColdReason::ClockBack)),
         Some(saved) => Ok(saved),

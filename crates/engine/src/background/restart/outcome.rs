@@ -88,6 +88,9 @@ pub enum RestartError {
     /// Another process uses the memory file.
     #[error("-e {}: another process uses this file: stop that process, or name another file", .0.display())]
     InUse(PathBuf),
+    /// The running server, from which this process takes over, uses another file.
+    #[error("-e {}: the running server uses another file: give the -e of its start", .0.display())]
+    OtherFileHandedOver(PathBuf),
     /// The path of the memory file leads to a directory or a device.
     #[error("-e {}: this is not a regular file: name another one", .0.display())]
     NotAFile(PathBuf),

@@ -3,11 +3,11 @@
 
 use super::fixture::{FIELDS, Fixture, LARGE, PAGE_SIZE_BYTES, SMALL, memory};
 use crate::layout::{ChunkAddress, ItemMeta, SizeModel};
-use crate::mem::arena::Arena;
+use crate::mem::arena::{Arena, FileKind};
 use crate::mem::chunk::{NewItem, ValueShape};
 use crate::mem::class_token::PinOutcome;
 use crate::mem::list::List;
-use crate::mem::mapping::HugePages;
+use crate::mem::mapping::{FileAccess, HugePages};
 use crate::mem::memory::Memory;
 use crate::mem::restore::Restore;
 use crate::mem::state::QueueKind;
@@ -500,7 +500,10 @@ fn a_page_below_4_kib_is_refused() {
 fn a_file_that_is_too_short_or_already_mapped_is_refused() {
     let file = tempfile::tempfile().expect("a temporary file can be created");
     file.set_len(PAGE_SIZE_BYTES as u64).expect("the disk has room for one page");
-    let map = |size_bytes| Arena::of_file(file.as_fd(), size_bytes, HugePages::BySystem);
+    let map = |size_bytes| {
+        let (kind, access) = (FileKind::Named, FileAccess::Writable);
+        Arena::of_file(file.as_fd(), size_bytes, HugePages::BySystem, kind, access)
+    };
     assert!(map(PAGE_SIZE_BYTES + 1).is_err(), "a file that is shorter than the arena is refused");
     let first = map(PAGE_SIZE_BYTES).expect("a file that no arena maps is accepted");
     assert!(map(PAGE_SIZE_BYTES).is_err(), "a file that another arena maps is refused");

@@ -19,6 +19,18 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
             "read options from this file, which has the format of Debian's /etc/memcached.conf; options of the \
              command line replace those of the file, and SIGHUP applies a changed -m",
         ),
+    switch("upgradable", |it| it.given.upgradable = true)
+        .default("no_upgradable")
+        .help(
+            "`slabwise upgrade` with the same options can take over the sockets, the idle connections and the items of \
+             this server without a restart; without -e, the items are in a memfd",
+        ),
+    switch("no_upgradable", |it| it.given.upgradable = false)
+        .help("the server cannot be upgraded without a restart (the default)"),
+    option("control")
+        .text("path", |it, path| it.given.control_path = Some(path.to_owned()))
+        .default("control in the folder RUNTIME_DIRECTORY, which systemd sets, or in /run/slabwise")
+        .help("with upgradable: path of the Unix socket by which `slabwise upgrade` takes over; only this user can connect"),
     switch("debug_commands", |it| it.settings.debug_commands = true).help(
         "enable the commands debugtime, debugitem, debugcheck, debugconfine and misbehave, by which tests change \
          the clock, pin items, and check the invariants of the cache and drop_privileges",

@@ -55,7 +55,6 @@ static ALLOWED: &[Call] = &[
     call!(SYS_write),
     call!(SYS_writev),
     call!(SYS_sendto),
-    call!(SYS_sendmsg),
     call!(SYS_shutdown),
     call!(SYS_close),
     call!(SYS_fcntl, Equals(1, libc::F_GETFD)), // debug builds check a descriptor before they close it
@@ -140,6 +139,10 @@ static ALLOWED_WITH_FILES: &[Call] = &[
 static ALLOWED_WITH_URING: &[Call] =
     &[call!(SYS_io_uring_enter), call!(SYS_io_uring_register, Equals(1, ENABLE_RINGS))];
 
+/// The calls of a server that another process can take over (`-o upgradable`): it sends open files and the state. Sending a
+/// file is a right to pass on what this process has, so other servers lack it.
+static ALLOWED_WITH_UPGRADES: &[Call] = &[call!(SYS_sendmsg), call!(SYS_pwrite64)];
+
 /// An operation of `io_uring_register`, from the kernel's header linux/io_uring.h.
 const ENABLE_RINGS: libc::c_int = 12;
 
@@ -223,11 +226,22 @@ static FORBIDDEN: &[Call] = &[
 static FORBIDDEN_WITHOUT_URING: &[Call] =
     &[call!(SYS_io_uring_enter), call!(SYS_io_uring_register)];
 
+/// What determines the calls of a server.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Features {
+    /// The server opens or changes files after its start.
+    pub accesses_files: bool,
+    pub uses_uring: bool,
+    /// Another process can take over (`-o upgradable`).
+    pub is_upgradable: bool,
+}
+
 /// Returns the tables of the calls that a server makes after its start.
-fn allowed_tables(accesses_files: bool, uses_uring: bool) -> Vec<&'static [Call]> {
+fn allowed_tables(features: Features) -> Vec<&'static [Call]> {
     let mut tables = vec![ALLOWED];
-    tables.extend(accesses_files.then_some(ALLOWED_WITH_FILES));
-    tables.extend(uses_uring.then_some(ALLOWED_WITH_URING));
+    tables.extend(features.accesses_files.then_some(ALLOWED_WITH_FILES));
+    tables.extend(features.uses_uring.then_some(ALLOWED_WITH_URING));
+    tables.extend(features.is_upgradable.then_some(ALLOWED_WITH_UPGRADES));
     tables
 }
 
@@ -242,15 +256,14 @@ pub struct Filters {
 }
 
 impl Filters {
-    /// Makes the filters. `accesses_files` is true for a server that opens or changes files after its start, and
-    /// `uses_uring` for one that uses io_uring.
-    pub fn new(accesses_files: bool, uses_uring: bool) -> Result<Filters, BackendError> {
-        let mut tables = allowed_tables(accesses_files, uses_uring);
+    /// Makes the filters of a server with these features.
+    pub fn new(features: Features) -> Result<Filters, BackendError> {
+        let mut tables = allowed_tables(features);
         let numbers: BTreeSet<_> =
             tables.iter().copied().flatten().map(|call| call.number).collect();
         tables.push(ALLOWED_DURING_START);
         let mut forbidden = vec![FORBIDDEN];
-        forbidden.extend((!uses_uring).then_some(FORBIDDEN_WITHOUT_URING));
+        forbidden.extend((!features.uses_uring).then_some(FORBIDDEN_WITHOUT_URING));
         let failure = SeccompAction::Errno(libc::ENOSYS as u32);
         Ok(Filters {
             allowed: program(&tables, failure, SeccompAction::Allow)?,
@@ -300,8 +313,8 @@ impl Condition {
 #[cfg(test)]
 mod tests {
     use super::{
-        ALLOWED, ALLOWED_DURING_START, ALLOWED_WITH_FILES, ALLOWED_WITH_URING, Always, Call,
-        FORBIDDEN, FORBIDDEN_WITHOUT_URING, Filters,
+        ALLOWED, ALLOWED_DURING_START, ALLOWED_WITH_FILES, ALLOWED_WITH_UPGRADES,
+        ALLOWED_WITH_URING, Always, Call, FORBIDDEN, FORBIDDEN_WITHOUT_URING, Features, Filters,
     };
     use std::collections::BTreeSet;
 
@@ -314,6 +327,7 @@ mod tests {
     #[test]
     fn no_call_is_both_allowed_and_forbidden() {
         let allowed = ALLOWED.iter().chain(ALLOWED_WITH_FILES).chain(ALLOWED_WITH_URING);
+        let allowed = allowed.chain(ALLOWED_WITH_UPGRADES);
         let allowed: BTreeSet<i64> = allowed.map(|call| call.number).collect();
         let both: Vec<_> = unconditional(FORBIDDEN).intersection(&allowed).copied().collect();
         assert_eq!(both, [0; 0], "the numbers of the calls in both tables");
@@ -326,6 +340,7 @@ mod tests {
             ALLOWED,
             ALLOWED_WITH_FILES,
             ALLOWED_WITH_URING,
+            ALLOWED_WITH_UPGRADES,
             ALLOWED_DURING_START,
             FORBIDDEN,
             FORBIDDEN_WITHOUT_URING,
@@ -341,10 +356,15 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_files_or_without_io_uring_can_make_fewer_calls() {
-        let count =
-            |files, uring| Filters::new(files, uring).expect("the tables are valid").allowed_count;
-        assert_eq!(count(true, false), count(false, false) + ALLOWED_WITH_FILES.len());
-        assert_eq!(count(false, true), count(false, false) + ALLOWED_WITH_URING.len());
+    fn a_server_without_files_io_uring_or_upgrades_can_make_fewer_calls() {
+        let count = |features| Filters::new(features).expect("the tables are valid").allowed_count;
+        let fewest = Features::default();
+        let least = count(fewest);
+        let with_files = count(Features { accesses_files: true, ..fewest });
+        assert_eq!(with_files, least + ALLOWED_WITH_FILES.len());
+        let with_uring = count(Features { uses_uring: true, ..fewest });
+        assert_eq!(with_uring, least + ALLOWED_WITH_URING.len());
+        let with_upgrades = count(Features { is_upgradable: true, ..fewest });
+        assert_eq!(with_upgrades, least + ALLOWED_WITH_UPGRADES.len());
     }
 }

@@ -44,6 +44,9 @@ pub fn folders(settings: &Settings) -> Folders {
     if let Some(path) = &settings.process.pid_file {
         add(path.parent(), AccessFs::RemoveFile.into());
     }
+    if let Some(path) = &settings.control_path {
+        add(path.parent(), AccessFs::RemoveFile.into());
+    }
     if let Listen::Unix { path, .. } = &settings.listen {
         add(path.parent(), AccessFs::RemoveFile.into());
     }

@@ -17,15 +17,15 @@
 //! - No client is served before the second restriction. Only the creation of threads is possible until the third one.
 //! - The restrictions apply to all threads: new threads inherit the first two, and the third is set for all at once.
 //!
-//! A process that was started from outside may receive open files from a confined one over a Unix socket: both `accept4`
-//! and `sendmsg` are allowed.
+//! With `-o upgradable`, a process that was started from outside receives open files from a confined one over a Unix socket:
+//! only then is `sendmsg` allowed.
 
 mod calls;
 mod files;
 
 use super::sys;
 use crate::config::{IoKind, Settings};
-use calls::Filters;
+use calls::{Features, Filters};
 use std::io;
 
 /// The reason why the process cannot be confined.
@@ -57,8 +57,12 @@ impl Confinement {
             return Ok(None);
         }
         let folders = files::folders(settings);
-        let filters = Filters::new(!folders.is_empty(), io == IoKind::Uring)
-            .map_err(seccompiler::Error::from)?;
+        let features = Features {
+            accesses_files: !folders.is_empty(),
+            uses_uring: io == IoKind::Uring,
+            is_upgradable: settings.control_path.is_some(),
+        };
+        let filters = Filters::new(features).map_err(seccompiler::Error::from)?;
         files::restrict(&folders);
         sys::explain_forbidden_calls(calls::forbidden_names()).map_err(ConfineError::Handler)?;
         seccompiler::apply_filter(&filters.allowed)?;

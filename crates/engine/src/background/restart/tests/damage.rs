@@ -33,8 +33,9 @@ fn opens_without_broken_invariants(
 /// Returns the offsets in the memory file of all chunks of owned pages.
 fn chunk_offsets(file: &TestFile, config: &EngineConfig) -> Vec<u64> {
     let meta = std::fs::read(file.meta()).expect("the file was written");
-    let saved =
-        parse(&meta, config).expect("slabwise wrote the file").expect("the file is undamaged");
+    let saved = parse(&meta, config, config.arena_size_bytes())
+        .expect("slabwise wrote the file")
+        .expect("the file is undamaged");
     let mut offsets = Vec::new();
     for (page, owner) in saved.owners.iter().enumerate() {
         let Some(class) = owner else { continue };

@@ -3,6 +3,7 @@
 
 mod blocks;
 mod damage;
+mod handover;
 mod origin;
 mod warm;
 

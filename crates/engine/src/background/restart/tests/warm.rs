@@ -16,7 +16,7 @@ pub(super) fn small_config() -> EngineConfig {
 }
 
 /// Returns the queues of all classes. Each queue is a list of the offsets of its items, from tail to head.
-fn queue_orders(engine: &Engine) -> Vec<Vec<usize>> {
+pub(super) fn queue_orders(engine: &Engine) -> Vec<Vec<usize>> {
     let mut orders = Vec::new();
     for class in &engine.space().classes {
         let state = class.lock();

@@ -1,0 +1,256 @@
+//! The side of the old process: a thread that waits for connections to the control socket. The parent module describes the
+//! states.
+
+use super::dialogue::{Failure, STEP_TIMEOUT, rebuild_timeout, receive, send};
+use super::message::{Message, Offer, SocketKind, VERSION};
+use crate::config::Settings;
+use crate::os::channel::{self, Channel, ReceiveError};
+use crate::os::service::Notifications;
+use crate::os::sys;
+use crate::shared::{Shared, Wake};
+use slabwise_base::clock::unix_time;
+use slabwise_engine::Stop;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The time within which all threads reach a point at which they can pause.
+const PAUSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The control socket of a server that can be upgraded, and what it hands over.
+pub(crate) struct Giver {
+    listener: OwnedFd,
+    path: PathBuf,
+    /// The user of this process. It is read at the start, because a confined process cannot ask for it.
+    user_id: u32,
+    /// Second descriptors of the listening sockets.
+    sockets: Vec<(SocketKind, OwnedFd)>,
+    are_passed: bool,
+    /// The file to which the state is written. It is opened at the start, because a confined process opens none.
+    state: File,
+    /// An event counter that ends the waits of the thread.
+    waker: OwnedFd,
+    notifications: Option<Notifications>,
+}
+
+impl Giver {
+    /// Opens the control socket, or uses that of the earlier process. Returns `None` without `-o upgradable`.
+    pub fn open(
+        settings: &Settings,
+        sockets: Vec<(SocketKind, OwnedFd)>,
+        are_passed: bool,
+        inherited: Option<OwnedFd>,
+    ) -> Result<Option<Giver>, String> {
+        let Some(path) = &settings.control_path else { return Ok(None) };
+        let fail = |error: io::Error| {
+            let remedy = match error.kind() {
+                io::ErrorKind::AddrInUse => {
+                    "a running server uses it: use `slabwise upgrade`, or give another path"
+                }
+                _ => "give a path in a folder of this user",
+            };
+            format!("-o control={}: {error}: {remedy}", path.display())
+        };
+        let listener = inherited.map_or_else(|| channel::listen(path), Ok).map_err(fail)?;
+        let state = sys::nameless_file("slabwise-state").map_err(fail)?;
+        Ok(Some(Giver {
+            listener,
+            path: path.clone(),
+            user_id: sys::user_id(),
+            sockets,
+            are_passed,
+            state: state.into(),
+            waker: sys::event_counter().map_err(fail)?,
+            notifications: Notifications::from_environment(),
+        }))
+    }
+
+    /// Ends the current wait of the thread, which then ends if the server stops.
+    pub fn wake(&self) {
+        sys::increment(self.waker.as_fd());
+    }
+
+    /// Answers connections to the control socket until the server stops, or another process has taken over. In this case
+    /// the process ends.
+    pub fn run(&self, shared: &Shared<'_>) {
+        while !shared.is_stopping() {
+            let waits = [self.listener.as_fd(), self.waker.as_fd()];
+            if let Err(error) = channel::wait_for(&waits) {
+                return tracing::error!("the control socket cannot be used any more: {error}");
+            }
+            sys::clear(self.waker.as_fd());
+            let is_pending =
+                channel::is_ready(self.listener.as_fd()).unwrap_or(false) && !shared.is_stopping();
+            if is_pending && let Ok(channel) = Channel::accept(self.listener.as_fd()) {
+                self.answer(shared, channel);
+            }
+        }
+        // An error is ignored, because the file may have been removed.
+        let _ = std::fs::remove_file(&self.path);
+    }
+
+    fn answer(&self, shared: &Shared<'_>, channel: Channel) {
+        let own = self.user_id;
+        match channel.peer_user_id() {
+            Ok(user) if user == own => {}
+            Ok(user) => {
+                return tracing::warn!(
+                    "upgrade: refused a process of the user {user}: only the user {own} can take over"
+                );
+            }
+            Err(error) => return tracing::warn!("upgrade: {error}"),
+        }
+        let channel = Arc::new(channel);
+        let Err(failure) = self.hand_over(shared, &channel);
+        if matches!(failure, Failure::Channel(ReceiveError::Closed)) {
+            tracing::warn!("upgrade: the new process has ended: this process serves on");
+        } else {
+            if send(&channel, &Message::abort(&failure.to_string()), &[]).is_err() {
+                // The new process must not take the end of the channel for the end of this process.
+                std::mem::forget(Arc::clone(&channel));
+            }
+            tracing::warn!("upgrade: {failure}: this process serves on");
+        }
+    }
+
+    /// Hands over, after which the process ends. Returns only if it serves on.
+    fn hand_over(
+        &self,
+        shared: &Shared<'_>,
+        channel: &Arc<Channel>,
+    ) -> Result<std::convert::Infallible, Failure> {
+        let offer = self.offer(shared);
+        match self.next(shared, channel, STEP_TIMEOUT)? {
+            Message::Hello { version: VERSION } => {}
+            Message::Hello { version } => {
+                return Err(Failure::Own(format!(
+                    "the running server has version {VERSION} of the handover, and the new one {version}: stop the \
+                     server, and start the new one"
+                )));
+            }
+            _ => return Err(Failure::Invalid),
+        }
+        let arena = shared.engine.arena().expect("the arena of an upgradable server is in a file");
+        let items = offer.items;
+        send(channel, &Message::Offer(offer), &[])?;
+        for (kind, socket) in &self.sockets {
+            send(channel, &Message::Socket(*kind), &[socket.as_fd()])?;
+        }
+        send(channel, &Message::Socket(SocketKind::Control), &[self.listener.as_fd()])?;
+        send(channel, &Message::Memory, &[arena, self.state.as_fd()])?;
+        if self.next(shared, channel, STEP_TIMEOUT)? != Message::Collect {
+            return Err(Failure::Invalid);
+        }
+        let begun_nanos = shared.clock.nanos();
+        let _pause = Paused::begin(shared, channel)?;
+        let _steps = shared.hold_background_steps();
+        let connections = shared.pause.moved()?;
+        let elapsed = Duration::from_nanos(shared.clock.nanos());
+        let text = shared.engine.save(Stop { unix_time: unix_time(), elapsed });
+        self.state.write_all_at(text.as_bytes(), 0)?;
+        send(channel, &Message::State { len_bytes: text.len() as u64, connections }, &[])?;
+        if self.next(shared, channel, rebuild_timeout(items))? != Message::Ready {
+            return Err(Failure::Invalid);
+        }
+        send(channel, &Message::Take, &[])?;
+        let paused = Duration::from_nanos(shared.clock.nanos() - begun_nanos);
+        self.end(channel, paused)
+    }
+
+    /// Ends the process after `take`, without destructors.
+    fn end(&self, channel: &Channel, paused: Duration) -> ! {
+        let code = match receive(channel, STEP_TIMEOUT, None) {
+            Ok((Message::Serving { process }, _)) => {
+                tracing::warn!(
+                    "upgrade: process {process} serves; the pause took {} ms",
+                    paused.as_millis()
+                );
+                self.notifications.as_ref().inspect(|it| it.replaced_by(process));
+                0
+            }
+            Ok(_) => 0,
+            Err(failure) => {
+                tracing::error!(
+                    "upgrade: the new process took over, but does not serve: {failure}"
+                );
+                1
+            }
+        };
+        std::process::exit(code)
+    }
+
+    fn offer(&self, shared: &Shared<'_>) -> Offer {
+        let config = shared.engine.config();
+        Offer {
+            version: VERSION,
+            start_limit_bytes: config.memory_limit_bytes,
+            memory_limit_bytes: shared.engine.memory_limit_bytes(),
+            items: shared.engine.stats(shared.clock.now()).total.items.iter().sum(),
+            sockets: self.sockets.len() as u64 + 1,
+            are_passed: self.are_passed,
+            layout: slabwise_engine::Engine::layout(config),
+        }
+    }
+
+    /// Receives a message without descriptors. Fails if the server stops.
+    fn next(
+        &self,
+        shared: &Shared<'_>,
+        channel: &Channel,
+        timeout: Duration,
+    ) -> Result<Message, Failure> {
+        loop {
+            match receive(channel, timeout, Some(self.waker.as_fd())) {
+                Ok((message, descriptors)) if descriptors.is_empty() => return Ok(message),
+                Ok(_) => return Err(Failure::Invalid),
+                Err(Failure::Channel(ReceiveError::Interrupted)) if !shared.is_stopping() => {
+                    sys::clear(self.waker.as_fd());
+                }
+                Err(Failure::Channel(ReceiveError::Interrupted)) => {
+                    return Err(Failure::Own("the running server stops".to_owned()));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+}
+
+/// The pause of the acceptor and the workers, which ends when this value is dropped.
+struct Paused<'s, 'e>(&'s Shared<'e>);
+
+impl<'s, 'e> Paused<'s, 'e> {
+    fn begin(shared: &'s Shared<'e>, channel: &Arc<Channel>) -> Result<Paused<'s, 'e>, Failure> {
+        let pause = &shared.pause;
+        pause.begin(Arc::clone(channel));
+        let paused = Paused(shared);
+        shared.wake(Wake::All);
+        let fail = |who| Failure::Own(format!("{who} did not pause within {PAUSE_TIMEOUT:?}"));
+        if !pause.wait_for(1, PAUSE_TIMEOUT) {
+            return Err(fail("the acceptor"));
+        }
+        pause.include_workers();
+        shared.wake(Wake::All);
+        if !pause.wait_for(1 + shared.settings.threads, PAUSE_TIMEOUT) {
+            return Err(fail("a worker"));
+        }
+        Ok(paused)
+    }
+}
+
+impl Drop for Paused<'_, '_> {
+    fn drop(&mut self) {
+        self.0.pause.end();
+    }
+}
+
+/// Returns second descriptors of sockets.
+pub(crate) fn duplicates<'s>(
+    kind: SocketKind,
+    sockets: impl Iterator<Item = BorrowedFd<'s>>,
+) -> io::Result<Vec<(SocketKind, OwnedFd)>> {
+    sockets.map(|socket| Ok((kind, socket.try_clone_to_owned()?))).collect()
+}

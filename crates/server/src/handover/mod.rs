@@ -1,0 +1,55 @@
+//! The handover of a running server to a new process (`slabwise upgrade`): listening sockets, idle connections, and the
+//! memory with all items.
+//!
+//! The new process is started from outside and connects to the control socket of the running one (`-o upgradable`). The
+//! running process executes no program, so its confinement (`-o drop_privileges`) stays complete. Only processes of the
+//! same user are answered: the socket has the mode 0600, and the kernel reports the user of the other process.
+//!
+//! ```text
+//!   old process                                             new process
+//!   SERVES                          <-- hello ----------    reads its options
+//!                                   --- offer --------->    compares the layout of the memory
+//!                                   --- socket ... ---->    matches sockets with its addresses, opens new ones
+//!                                   --- memory -------->
+//!                                   <-- collect --------
+//!   PAUSED: no thread uses an item  --- connections ... ->
+//!                                   --- state --------->    maps the memory read-only, builds index and queues
+//!                                   <-- ready ----------
+//!   GONE: uses no item any more     --- take ---------->    SERVES: makes the memory writable, starts its threads
+//!   ends                            <-- serving --------
+//! ```
+//!
+//! Invariants:
+//!
+//! - ONE-SERVES: at every moment at most one process changes the memory or answers clients. The old process may do so
+//!   until its call that sends `take` has succeeded, and the new one from then on. While the old process is paused, nobody
+//!   does, and requests wait in the sockets.
+//! - READ-ONLY-UNTIL-TAKE: the new process maps the memory without the permission to write until it has `take`. So the old
+//!   process can continue as if nothing had happened.
+//! - NO-DESTRUCTORS: after `take` the old process ends without dropping connections and handles, because this would free
+//!   chunks in the memory that belongs to the new process.
+//! - The listening sockets are open in one of the processes at all times, so the kernel queues new connections and refuses
+//!   none.
+//!
+//! What happens if a process ends, for example by SIGKILL:
+//!
+//! | process | when | effect |
+//! |---|---|---|
+//! | new | before `take` | the channel is closed: the old process ends its pause and serves. So it does if the new process is silent for too long |
+//! | new | after `take` | the old process sees that the channel is closed, and ends with exit code 1. The items are lost, and the service manager starts the server again |
+//! | old | before `state` | the new process ends with exit code 1, and the service manager starts the server again |
+//! | old | from `state` to `take` | the channel is closed without `abort`. The kernel closes it when all threads of the old process have ended, so the new process serves |
+//! | old | after `take` | no effect: the new process serves |
+//!
+//! A process that gives up sends `abort`, so that the other one can distinguish this from its end.
+
+mod dialogue;
+mod giver;
+mod message;
+mod taker;
+
+pub use dialogue::recompose;
+pub(crate) use dialogue::send_connections;
+pub(crate) use giver::{Giver, duplicates};
+pub(crate) use message::SocketKind;
+pub(crate) use taker::{MovedConnection, Taker};

@@ -1,0 +1,65 @@
+//! The listening sockets that a running server has handed over to this process.
+
+use super::service::{self, PassedSocket};
+use super::sys;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+/// Sockets of an earlier process. Those that the settings of this process do not name are closed when this value is
+/// dropped.
+#[derive(Debug, Default)]
+pub struct InheritedSockets {
+    /// The listening TCP and Unix sockets.
+    pub stream: Vec<OwnedFd>,
+    pub datagram: Vec<OwnedFd>,
+    /// The listening socket of the HTTP server.
+    pub http: Option<OwnedFd>,
+    /// The control socket.
+    pub control: Option<OwnedFd>,
+    /// True if a service manager has opened the stream and datagram sockets. They then replace the addresses of the
+    /// settings.
+    pub are_passed: bool,
+}
+
+impl InheritedSockets {
+    /// Returns the socket that listens at this TCP address. Port 0 means any port.
+    pub fn take_tcp(&mut self, address: &SocketAddr) -> Option<OwnedFd> {
+        take(&mut self.stream, address)
+    }
+
+    /// Returns the socket that listens at this path.
+    pub fn take_unix(&mut self, path: &Path) -> Option<OwnedFd> {
+        let is_bound = |socket: &OwnedFd| sys::local_path(socket.as_fd()).as_deref() == Some(path);
+        let index = self.stream.iter().position(is_bound)?;
+        Some(self.stream.swap_remove(index))
+    }
+
+    /// Returns all UDP sockets that are bound to this address. Port 0 means any port.
+    pub fn take_udp(&mut self, address: &SocketAddr) -> Vec<OwnedFd> {
+        let Some(first) = take(&mut self.datagram, address) else { return Vec::new() };
+        let bound = sys::local_address(first.as_fd()).unwrap_or(*address);
+        let mut sockets = vec![first];
+        sockets.extend(std::iter::from_fn(|| take(&mut self.datagram, &bound)));
+        sockets
+    }
+
+    /// Returns the sockets that a service manager has passed to the earlier process, and none otherwise.
+    pub fn take_passed(&mut self) -> Result<Vec<PassedSocket>, String> {
+        if !self.are_passed {
+            return Ok(Vec::new());
+        }
+        let sockets = self.stream.drain(..).chain(self.datagram.drain(..));
+        sockets.map(service::classify).collect()
+    }
+}
+
+fn take(sockets: &mut Vec<OwnedFd>, address: &SocketAddr) -> Option<OwnedFd> {
+    let is_bound = |socket: &OwnedFd| {
+        sys::local_address(socket.as_fd()).is_some_and(|bound| {
+            bound.ip() == address.ip() && [0, bound.port()].contains(&address.port())
+        })
+    };
+    let index = sockets.iter().position(is_bound)?;
+    Some(sockets.remove(index))
+}

@@ -1,0 +1,109 @@
+//! What a handover keeps: connections, sockets, items and times.
+
+use super::setup::{Items, Setup, assert_filled, fill};
+use crate::support::Client;
+use std::os::unix::net::UnixStream;
+
+#[test]
+fn an_upgrade_keeps_items_connections_and_addresses() {
+    for (items, extended) in [
+        (Items::Nameless, ""),
+        (Items::File, ""),
+        (Items::Nameless, ",drop_privileges"),
+        (Items::File, ",drop_privileges"),
+        (Items::Nameless, ",io=auto"),
+    ] {
+        println!("{items:?}{extended}");
+        let setup = Setup::new(items, &[], extended);
+        let mut server = setup.start();
+        let mut client = server.connect();
+        fill(&mut client, 2_000);
+        client.send(b"set flagged 77 600 5\r\nvalue\r\ngets flagged\r\n");
+        assert_eq!(client.read_line(), "STORED");
+        let flagged = [client.read_line(), client.read_line(), client.read_line()];
+        assert_eq!(client.ask("flush_all 600"), "OK");
+        // Three upgrades: each process hands over what it has received.
+        for number in 1..=3 {
+            let next = setup.upgrade(&format!("log{number}"));
+            assert_eq!(server.wait_for_end(), Some(0), "{}", setup.log("log"));
+            assert_eq!(next.address(), server.address());
+            if extended != ",io=auto" {
+                client.send(b"gets flagged\r\n");
+                let kept = [client.read_line(), client.read_line(), client.read_line()];
+                assert_eq!(kept, flagged, "{items:?}{extended}, upgrade {number}");
+            }
+            client = next.connect();
+            assert_filled(&mut client, 2_000);
+            assert_eq!(client.set("new", b"value"), "STORED");
+            server = next;
+        }
+        drop(client);
+        server.terminate();
+        assert_eq!(server.wait_for_end(), Some(0));
+        assert!(!setup.path("control").exists(), "a stop removes the control socket");
+    }
+}
+
+#[test]
+fn a_connection_within_a_request_is_closed_and_others_are_not() {
+    let setup = Setup::new(Items::Nameless, &[], "");
+    let mut server = setup.start();
+    let (mut idle, mut within) = (server.connect(), server.connect());
+    within.send(b"set unfinished 0 0 100\r\nthe beginning");
+    assert_eq!(idle.set("key", b"value"), "STORED");
+    let next = setup.upgrade("log1");
+    assert_eq!(server.wait_for_end(), Some(0));
+    assert_eq!(idle.get("key").as_deref(), Some(&b"value"[..]));
+    assert_eq!(within.try_read_line().ok().flatten(), None, "the connection is closed");
+    assert_eq!(next.connect().get("unfinished"), None);
+}
+
+#[test]
+fn a_unix_socket_and_its_file_are_handed_over() {
+    let setup = Setup::new(Items::Nameless, &[], "");
+    let path = setup.path("socket");
+    let setup_unix = ["-s", path.to_str().expect("the path is UTF-8")];
+    let command = |first: &[&str], log: &str| {
+        let control = format!("upgradable,control={}", setup.path("control").display());
+        std::process::Command::new(env!("CARGO_BIN_EXE_slabwise"))
+            .args(first)
+            .args(slabwise_client::process::user_arguments())
+            .args(setup_unix)
+            .args(["-o", &control])
+            .stderr(std::fs::File::create(setup.path(log)).expect("the folder is writable"))
+            .spawn()
+            .expect("the program exists")
+    };
+    let mut old = command(&[], "log");
+    let connects = || UnixStream::connect(&path).is_ok();
+    crate::support::wait_until("the server listens", super::setup::TIMEOUT, connects);
+    let mut new = command(&["upgrade"], "log1");
+    assert!(old.wait().expect("the child is ours").success(), "{}", setup.log("log"));
+    assert!(connects(), "the file is there: {}", setup.log("log1"));
+    new.kill().expect("the child is ours");
+    new.wait().expect("the child is ours");
+}
+
+/// Returns the socket that a client has connected by, so that the test can leave a connection in the queue.
+fn assert_serves(mut client: Client) {
+    assert_eq!(client.set("served", b"value"), "STORED");
+}
+
+#[test]
+fn connections_during_the_pause_wait_in_the_queue() {
+    let setup = Setup::new(Items::Nameless, &[], "");
+    let mut server = setup.start();
+    let address = server.address();
+    let peer = super::setup::Peer::connect(&setup);
+    peer.send("hello\nversion=1\n");
+    peer.receive("memory");
+    peer.send("collect\n");
+    peer.receive("state");
+    // The server pauses now.
+    let waiting = Client::connect(address);
+    drop(peer);
+    assert_serves(waiting);
+    let next = setup.upgrade("log1");
+    assert_eq!(server.wait_for_end(), Some(0));
+    assert_serves(next.connect());
+}
