@@ -35,6 +35,8 @@ slabwise steer --server HOST[:PORT]
                              move the pages of a running memcached to the classes where
                              they save most misses (steer --help)
 slabwise lab list|run ...    list or run experiments from publications (lab --help)
+slabwise memory [options]    print the memory limit for a container of a server with these
+                             options
 slabwise probe ADDRESS       check whether a server is ready (probe --help)
 slabwise demo                compare slabwise with memcached in the terminal (demo --help)
 ";
@@ -59,13 +61,14 @@ fn main() -> ExitCode {
         "lab" | "demo" => slabwise_lab::main(&command, args.skip(1).collect()),
         "advise" => slabwise_advisor::main(args.skip(1).collect()),
         "upgrade" => slabwise_server::upgrade(args.skip(1)),
+        "memory" => slabwise_server::print_memory(args.skip(1)),
         "probe" => slabwise_server::probe::main(args.skip(1)),
         "help" => {
             print!("{COMMANDS}");
             ExitCode::SUCCESS
         }
         unknown => usage_error(&format!(
-            "unknown command '{unknown}': expected upgrade, classes, replay, top, advise, steer, lab, probe or demo (see --help)"
+            "unknown command '{unknown}': expected upgrade, classes, replay, top, advise, steer, lab, memory, probe or demo (see --help)"
         )),
     }
 }

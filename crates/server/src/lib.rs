@@ -105,6 +105,17 @@ pub fn print_classes(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// Prints the memory limit for a container of a server with these options, and its parts (`slabwise memory`).
+pub fn print_memory(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match read_options(args) {
+        Ok(settings) => {
+            print!("{}", MemoryModel::new(&settings).container_lines());
+            ExitCode::SUCCESS
+        }
+        Err(code) => code,
+    }
+}
+
 /// Parses the options and prints the warnings. Returns the settings. If the options request a text such as the help, or
 /// if they are invalid, prints the text or the error and returns the exit code.
 fn read_options(args: impl IntoIterator<Item = OsString>) -> Result<Settings, ExitCode> {

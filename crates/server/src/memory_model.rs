@@ -3,6 +3,7 @@
 //! ```text
 //!   settings --new--> MemoryModel --log_lines--> the log at the start, with -v
 //!                          |  \----parts-------> stats memory
+//!                          |--container_lines-> slabwise memory
 //!                          '--warning(limit)---> the log at the start, if the memory does not suffice
 //! ```
 //!
@@ -152,6 +153,23 @@ impl MemoryModel {
         let line =
             |part: &Part| format!("memory: {:>8} MiB  {}", mib(part.bytes_max), part.description);
         std::iter::once(sum).chain(self.parts.iter().map(line))
+    }
+
+    /// Returns the maximum memory of the process in MiB, rounded up: the memory limit of a container.
+    fn container_limit_mib(&self) -> u64 {
+        self.total_bytes().div_ceil(MIB)
+    }
+
+    /// Returns the request and the limit of a container's memory in the notation of Kubernetes, and a line for each part.
+    /// Both are equal, so that the system does not evict the container because it uses more than it has requested.
+    pub fn container_lines(&self) -> String {
+        let limit = self.container_limit_mib();
+        let line = |bytes: u64, text: &str| format!("{:>10} MiB  {text}\n", mib(bytes));
+        let mut lines = format!("request: {limit}Mi\nlimit: {limit}Mi\n");
+        lines += &line(self.items_bytes(), "items (-m)");
+        lines.extend(self.parts().iter().map(|part| line(part.bytes_max, &part.description)));
+        lines
+            + "not included: the kernel's memory for sockets, and pages of files that are not on a RAM disk\n"
     }
 
     /// Returns the warning that the memory of the process can exceed this limit, or `None` if it cannot.
