@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 PORT = 11211
-DEADLINE_SECONDS = 25
+DEADLINE_SECONDS = int(os.environ.get("DEADLINE_SECONDS", 30))
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -57,7 +57,7 @@ def exercise(subnet, how, fault, servers, path):
         outcome = load.run()
         check(outcome.is_clean, "warm", f"{outcome.errors[:3]}, {len(outcome.misses)} misses")
     before = servers[1].get_hits()
-    if fault != "server stays":
+    if fault != "no server fails":
         servers[0].fail(how)
     wait_until(all_are("DOWN"), "down", "cache1 must be DOWN in both backends")
     for load in loads:
@@ -66,7 +66,7 @@ def exercise(subnet, how, fault, servers, path):
         outcome = load.run()
         check(not outcome.errors, "backup", f"errors with cache1 DOWN: {outcome.errors[:3]}")
     check(servers[1].get_hits() - before >= len(KEYS), "backup", "the backup must serve the keys")
-    if fault != "never returns":
+    if fault != "the server never returns":
         servers[0].restore(how)
     wait_until(all_are("UP"), "up", "cache1 must be UP again in both backends")
     # A client keeps its connection to the backup, and a new connection is made to cache1.

@@ -14,9 +14,10 @@ def setting(text, name):
 
 
 def run(subnet, how, fault=None, edit=lambda text: text):
-    text = edit(configuration("nutcracker.yml", subnet))
+    text = configuration("nutcracker.yml", subnet)
+    # `edit` makes a fault. The limits are those of the configuration without the fault.
     with tempfile.NamedTemporaryFile("w", suffix=".yml") as file, tempfile.TemporaryDirectory() as folder:
-        file.write(text)
+        file.write(edit(text))
         file.flush()
         host = f"{subnet}.9"
         command = ["nutcracker", "-c", file.name, "-o", f"{folder}/log", "-p", f"{folder}/pid", "-a", host, "-s", "22222"]
