@@ -138,10 +138,12 @@ class Failover:
             return self.failing.stored_keys(self.own) == self.own and self.serves()
 
         wait_until(is_refilled, "return", "the server must have its former keys, and every key must hit")
+        seconds = time.monotonic() - started
+        copies = len(set.union(*(s.stored_keys(self.own) for s in self.servers if s is not self.failing)))
         print(
             f"ok      {self.name}, server {how}: {self.error_count} errors in {self.failed_seconds:.1f} s until"
             f" {self.wanted}; after the return {len(misses)} misses of {len(self.own)} keys and {len(errors)} errors,"
-            f" refilled in {time.monotonic() - started:.1f} s",
+            f" refilled in {seconds:.1f} s; {copies} old copies on other servers",
             flush=True,
         )
 

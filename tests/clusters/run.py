@@ -43,7 +43,6 @@ def scenarios(names, with_faults):
     for name in names:
         faults = HAPROXY_FAULTS if name == "haproxy" else FAULTS
         for fault, expected in faults.items():
-            # Without a failure, a client's first pass is clean, and the check of its effect must fail.
             found.append((name, "killed", fault, None, expected))
         for old, new, expected in CONFIGURATION_FAULTS.get(name, []):
             found.append((name, "killed", None, (old, new), expected))
