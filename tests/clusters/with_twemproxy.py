@@ -20,7 +20,8 @@ def run(subnet, how, fault=None, edit=lambda text: text):
         file.write(edit(text))
         file.flush()
         host = f"{subnet}.9"
-        command = ["nutcracker", "-c", file.name, "-o", f"{folder}/log", "-p", f"{folder}/pid", "-a", host, "-s", "22222"]
+        command = ["nutcracker", "-c", file.name, "-o", f"{folder}/log", "-p", f"{folder}/pid"]
+        command += ["-a", host, "-s", "22222"]
         proxy = Process(command, host, PROXY_PORT)
         proxy.start()
         try:
