@@ -36,7 +36,7 @@ slabwise steer --server HOST[:PORT]
                              they save most misses (steer --help)
 slabwise lab list|run ...    list or run experiments from publications (lab --help)
 slabwise memory [options]    print the memory limit for a container of a server with these
-                             options
+                             options (memory --help)
 slabwise probe ADDRESS       check whether a server is ready (probe --help)
 slabwise demo                compare slabwise with memcached in the terminal (demo --help)
 ";

@@ -14,6 +14,7 @@
 mod admin;
 mod background;
 mod config;
+mod container;
 mod handover;
 mod http;
 mod memory_model;
@@ -107,9 +108,14 @@ pub fn print_classes(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Prints the memory limit for a container of a server with these options, and its parts (`slabwise memory`).
 pub fn print_memory(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    if args.iter().any(|argument| argument == "--help" || argument == "-h") {
+        print!("{}", container::HELP);
+        return ExitCode::SUCCESS;
+    }
     match read_options(args) {
         Ok(settings) => {
-            print!("{}", MemoryModel::new(&settings).container_lines());
+            print!("{}", container::lines(&settings));
             ExitCode::SUCCESS
         }
         Err(code) => code,

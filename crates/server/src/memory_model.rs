@@ -3,7 +3,7 @@
 //! ```text
 //!   settings --new--> MemoryModel --log_lines--> the log at the start, with -v
 //!                          |  \----parts-------> stats memory
-//!                          |--container_lines-> slabwise memory
+//!                          |-------------------> container: slabwise memory
 //!                          '--warning(limit)---> the log at the start, if the memory does not suffice
 //! ```
 //!
@@ -155,23 +155,6 @@ impl MemoryModel {
         std::iter::once(sum).chain(self.parts.iter().map(line))
     }
 
-    /// Returns the maximum memory of the process in MiB, rounded up: the memory limit of a container.
-    fn container_limit_mib(&self) -> u64 {
-        self.total_bytes().div_ceil(MIB)
-    }
-
-    /// Returns the request and the limit of a container's memory in the notation of Kubernetes, and a line for each part.
-    /// Both are equal, so that the system does not evict the container because it uses more than it has requested.
-    pub fn container_lines(&self) -> String {
-        let limit = self.container_limit_mib();
-        let line = |bytes: u64, text: &str| format!("{:>10} MiB  {text}\n", mib(bytes));
-        let mut lines = format!("request: {limit}Mi\nlimit: {limit}Mi\n");
-        lines += &line(self.items_bytes(), "items (-m)");
-        lines.extend(self.parts().iter().map(|part| line(part.bytes_max, &part.description)));
-        lines
-            + "not included: the kernel's memory for sockets, and pages of files that are not on a RAM disk\n"
-    }
-
     /// Returns the warning that the memory of the process can exceed this limit, or `None` if it cannot.
     pub fn warning(&self, limit: &MemoryLimit) -> Option<String> {
         let beyond = self.beyond_limit_bytes();
@@ -222,7 +205,7 @@ impl MemoryModel {
 }
 
 /// Formats a number of bytes in MiB, with one decimal if the number is not whole.
-fn mib(bytes: u64) -> String {
+pub(crate) fn mib(bytes: u64) -> String {
     if bytes.is_multiple_of(MIB) {
         (bytes / MIB).to_string()
     } else {

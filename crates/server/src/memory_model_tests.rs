@@ -33,19 +33,6 @@ fn the_total_is_the_memory_limit_and_the_sum_of_all_parts() {
 }
 
 #[test]
-fn the_limit_of_a_container_covers_the_total() {
-    for arguments in [&["-m", "100"][..], &["-m", "4096", "-c", "16384"], &["-t", "3"]] {
-        let model = model(arguments);
-        let text = model.container_lines();
-        let limit = text.lines().find_map(|line| line.strip_prefix("limit: ")?.strip_suffix("Mi"));
-        let limit: u64 = limit.and_then(|it| it.parse().ok()).expect("the text has a limit");
-        assert!((model.total_bytes()..model.total_bytes() + MIB).contains(&(limit * MIB)));
-        assert!(text.contains(&format!("request: {limit}Mi\n")));
-        assert!(model.parts().iter().all(|part| text.contains(&part.description)));
-    }
-}
-
-#[test]
 fn each_part_depends_on_its_options() {
     // Each row has a part, arguments, and the value of the part.
     const TLS: &str = "ssl_chain_cert=c,ssl_key=k";

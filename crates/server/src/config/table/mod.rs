@@ -20,11 +20,11 @@ use tls::TLS;
 /// The usage and the description of each command of slabwise.
 pub(super) const COMMANDS: &[(&str, &str)] = &[
     ("slabwise [options]", "start the server"),
-    ("slabwise classes [options]", "print the chunk sizes of a server with these options"),
-    ("slabwise classes --from-...", "recommend chunk sizes (classes --help)"),
+    ("slabwise classes --help", "print or recommend chunk sizes"),
     ("slabwise replay --help", "send a workload to a server and measure its replies"),
     ("slabwise top --help", "show the statistics of servers in the terminal"),
     ("slabwise lab --help", "run experiments from publications"),
+    ("slabwise memory --help", "print the memory limit of a container"),
     ("slabwise probe --help", "check whether a server is ready"),
     ("slabwise demo --help", "compare slabwise with memcached in the terminal"),
 ];
