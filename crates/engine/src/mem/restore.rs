@@ -65,38 +65,36 @@ struct AdoptedPage {
     chunk_size_bytes: usize,
     /// The number of chunks of the page.
     chunk_count: u32,
-    /// One bit per slot, 64 slots per word: 1 if [`Restore::item`] has found an item or a body in the chunk.
-    in_use: Vec<u64>,
-    /// With [`Marks::Beside`], one bit per slot: 1 if [`Restore::list`] has put the item in the chunk into a queue.
-    queued: Vec<u64>,
+    /// 1 if [`Restore::item`] has found an item or a body in the chunk.
+    in_use: SlotBits,
+    /// With [`Marks::Beside`]: 1 if [`Restore::list`] has put the item in the chunk into a queue.
+    queued: SlotBits,
+}
+
+/// One bit per slot of a page, 64 slots per word.
+#[derive(Debug, Default)]
+struct SlotBits(Vec<u64>);
+
+impl SlotBits {
+    fn new(chunk_count: u32) -> SlotBits {
+        SlotBits(vec![0; chunk_count.div_ceil(u64::BITS) as usize])
+    }
+
+    fn is_set(&self, slot: u32) -> bool {
+        self.0[(slot / u64::BITS) as usize] & 1 << (slot % u64::BITS) != 0
+    }
+
+    fn set(&mut self, slot: u32) {
+        self.0[(slot / u64::BITS) as usize] |= 1 << (slot % u64::BITS);
+    }
+
+    /// Returns the number of bits that are set.
+    fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
 }
 
 impl AdoptedPage {
-    /// Returns the index of the word for a slot, and the bit for the slot in this word.
-    fn word_and_bit(slot: u32) -> (usize, u64) {
-        ((slot / u64::BITS) as usize, 1 << (slot % u64::BITS))
-    }
-
-    fn is_in_use(&self, slot: u32) -> bool {
-        let (word, bit) = AdoptedPage::word_and_bit(slot);
-        self.in_use[word] & bit != 0
-    }
-
-    fn set_in_use(&mut self, slot: u32) {
-        let (word, bit) = AdoptedPage::word_and_bit(slot);
-        self.in_use[word] |= bit;
-    }
-
-    fn is_queued(&self, slot: u32) -> bool {
-        let (word, bit) = AdoptedPage::word_and_bit(slot);
-        self.queued[word] & bit != 0
-    }
-
-    fn set_queued(&mut self, slot: u32) {
-        let (word, bit) = AdoptedPage::word_and_bit(slot);
-        self.queued[word] |= bit;
-    }
-
     /// Returns true if the page still has the owner and the chunk size with which it was adopted.
     fn is_unchanged(&self, page: &Page) -> bool {
         page.owner() == Some(self.class) && page.chunk_size_bytes() == self.chunk_size_bytes
@@ -195,10 +193,10 @@ impl Restore {
             class: class.class(),
             chunk_size_bytes: class.chunk_size_bytes(),
             chunk_count,
-            in_use: vec![0; chunk_count.div_ceil(u64::BITS) as usize],
+            in_use: SlotBits::new(chunk_count),
             queued: match self.marks {
-                Marks::InStates => Vec::new(),
-                Marks::Beside => vec![0; chunk_count.div_ceil(u64::BITS) as usize],
+                Marks::InStates => SlotBits::default(),
+                Marks::Beside => SlotBits::new(chunk_count),
             },
         });
         id
@@ -251,10 +249,10 @@ impl Restore {
     /// chunk. Fails if the chunk is already marked.
     fn mark_in_use(&mut self, address: ChunkAddress) -> Result<usize, Broken> {
         let (page, slot) = self.chunk(address).expect("a chunk starts at the address");
-        ensure("a chunk belongs to one item only", address, !page.is_in_use(slot))?;
+        ensure("a chunk belongs to one item only", address, !page.in_use.is_set(slot))?;
         let size_bytes = page.chunk_size_bytes;
         let page = &mut self.pages[self.memory.page_of(address).index()];
-        page.as_mut().expect("the page is being restored").set_in_use(slot);
+        page.as_mut().expect("the page is being restored").in_use.set(slot);
         Ok(size_bytes)
     }
 
@@ -367,7 +365,7 @@ impl Restore {
             Marks::Beside => {
                 let (_, slot) = self.chunk(address).expect("a chunk starts at the address");
                 let page = self.pages[self.memory.page_of(address).index()].as_mut();
-                page.expect("the page is being restored").set_queued(slot);
+                page.expect("the page is being restored").queued.set(slot);
             }
         }
     }
@@ -384,14 +382,14 @@ impl Restore {
         let Some(address) = at else { return Ok(()) };
         let chunk = self.chunk(address);
         ensure("a queue links only chunks", address, chunk.is_some())?;
-        let was_checked = chunk.is_some_and(|(page, slot)| page.is_in_use(slot));
+        let was_checked = chunk.is_some_and(|(page, slot)| page.in_use.is_set(slot));
         // SAFETY: the lines above have checked that a chunk starts at the address.
         let header = unsafe { self.memory.arena.header_of(address) };
         let state = header.state().load();
         let is_in_this_queue = match self.marks {
             Marks::InStates => state.restored_queue() == Some(queue),
             Marks::Beside => {
-                let is_new = chunk.is_some_and(|(page, slot)| !page.is_queued(slot));
+                let is_new = chunk.is_some_and(|(page, slot)| !page.queued.is_set(slot));
                 is_new && state == state.requeued(queue).with_pins_of(state)
             }
         };
@@ -416,13 +414,13 @@ impl Restore {
             && (entry.used(), entry.fresh(), entry.free_head()) == (count, 0, None);
         assert!(is_untouched, "an adopted page does not change until it is finished");
         let fresh =
-            (0..count).rev().find(|&slot| adopted.is_in_use(slot)).map_or(0, |slot| slot + 1);
-        let used = adopted.in_use.iter().map(|word| word.count_ones()).sum();
+            (0..count).rev().find(|&slot| adopted.in_use.is_set(slot)).map_or(0, |slot| slot + 1);
+        let used = adopted.in_use.count();
         entry.set_used(used);
         entry.set_fresh(fresh);
         // A freed chunk is put at the head of the free list. The loop runs backwards, so that the lowest slot is
         // allocated first. The slots after the last chunk in use are fresh and not on the free list.
-        for slot in (0..count).rev().filter(|&slot| !adopted.is_in_use(slot)) {
+        for slot in (0..count).rev().filter(|&slot| !adopted.in_use.is_set(slot)) {
             // SAFETY: the chunk holds neither an item that `Restore::item` has checked nor a body of such an item. The
             // free list was empty before the loop.
             unsafe { class.mark_free(id, slot, slot < fresh) };

@@ -46,10 +46,6 @@ impl Listener {
         has_tls: bool,
         inherited: Option<OwnedFd>,
     ) -> Result<Listener, BindError> {
-        // The address may have changed since the earlier process bound its socket.
-        let is_unix = matches!(http.address, HttpAddress::Unix { .. });
-        let inherited =
-            inherited.filter(|socket| sys::local_address(socket.as_fd()).is_none() == is_unix);
         let unavailable = |error: io::Error| {
             let remedy = match error.kind() {
                 io::ErrorKind::AddrInUse => "; stop the other program or give another address",
@@ -60,6 +56,7 @@ impl Listener {
         };
         match &http.address {
             HttpAddress::Unix { path, mode } => {
+                // The address may have changed since the earlier process bound its socket.
                 // `bind_unix` replaces the file of a socket, but another server may listen on it.
                 let inherited = inherited
                     .filter(|it| sys::local_path(it.as_fd()).as_deref() == Some(path.as_path()));
@@ -81,11 +78,7 @@ impl Listener {
                 if is_open && !http.is_insecure {
                     require_protection(http, has_tls).map_err(BindError::Unsafe)?;
                 }
-                let inherited = inherited.filter(|it| {
-                    sys::local_address(it.as_fd()).is_some_and(|bound| {
-                        bound.ip() == resolved.ip() && [0, bound.port()].contains(&resolved.port())
-                    })
-                });
+                let inherited = inherited.filter(|it| sys::is_bound_to(it.as_fd(), &resolved));
                 let bind = || sys::bind_tcp(&resolved);
                 let socket = inherited.map_or_else(bind, Ok).map_err(unavailable)?;
                 sys::listen(socket.as_fd(), BACKLOG).map_err(unavailable)?;

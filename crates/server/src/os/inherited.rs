@@ -55,11 +55,6 @@ impl InheritedSockets {
 }
 
 fn take(sockets: &mut Vec<OwnedFd>, address: &SocketAddr) -> Option<OwnedFd> {
-    let is_bound = |socket: &OwnedFd| {
-        sys::local_address(socket.as_fd()).is_some_and(|bound| {
-            bound.ip() == address.ip() && [0, bound.port()].contains(&address.port())
-        })
-    };
-    let index = sockets.iter().position(is_bound)?;
+    let index = sockets.iter().position(|it| sys::is_bound_to(it.as_fd(), address))?;
     Some(sockets.remove(index))
 }

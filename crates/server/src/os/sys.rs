@@ -188,6 +188,13 @@ pub fn addresses(socket: BorrowedFd<'_>) -> (Option<SocketAddr>, Option<SocketAd
     (peer.and_then(|address| SocketAddr::try_from(address).ok()), local_address(socket))
 }
 
+/// True if the socket is bound to this internet address. Port 0 means any port.
+pub fn is_bound_to(socket: BorrowedFd<'_>, address: &SocketAddr) -> bool {
+    local_address(socket).is_some_and(|bound| {
+        bound.ip() == address.ip() && [0, bound.port()].contains(&address.port())
+    })
+}
+
 /// Returns the path of the file to which a Unix socket is bound, or `None` if it has no file.
 pub fn local_path(socket: BorrowedFd<'_>) -> Option<PathBuf> {
     let address = SocketAddrUnix::try_from(rustix::net::getsockname(socket).ok()?).ok()?;

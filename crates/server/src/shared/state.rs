@@ -167,7 +167,7 @@ impl<'e> Shared<'e> {
     /// Checks all invariants of the cache between two steps of the background threads. Panics if one is violated. No
     /// client may use the cache meanwhile.
     pub(crate) fn check_invariants(&self) {
-        let _guard = self.background_steps.write().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.hold_background_steps();
         self.engine.check();
     }
 

@@ -181,8 +181,8 @@ pub fn layout(config: &EngineConfig) -> String {
     format!("format={FORMAT}\n{}", lines.concat())
 }
 
-/// Parses a .meta file for a start with this configuration and an arena of `arena_size_bytes`. Returns `None` if neither slabwise nor memcached has
-/// written the file, and otherwise the saved state or the reason why it cannot be used.
+/// Parses a .meta file for a start with this configuration and an arena of `arena_size_bytes`. Returns `None` if neither
+/// slabwise nor memcached has written the file, and otherwise the saved state or the reason why it cannot be used.
 pub fn parse(
     bytes: &[u8],
     config: &EngineConfig,
