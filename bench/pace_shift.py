@@ -10,6 +10,10 @@ from servers import SocketServer
 
 # The share of the requests of two-phase that belong to the first phase, in percent.
 FIRST_PHASE_PERCENT = 13
+# The simulated cache that evicts as slabwise does, but knows no pages and no classes. It keeps all requests in memory, so
+# it simulates at most this number.
+WITHOUT_PAGES = "learned_density"
+SIMULATED_REQUESTS_MAX = 100_000_000
 # The length of a window in turnovers.
 WINDOW = 0.1
 # The number of turnovers for which the table has a row for each window.
@@ -75,6 +79,12 @@ def measure_one(shift, settings):
         "--from", str(shift.change), "--window", str(shift.step),
     )
     misses["LRU"] = [window["misses"] for window in simulated]
+    if shift.requests <= SIMULATED_REQUESTS_MAX:
+        all_windows = servers.simulate(
+            "window-misses", "two-phase", *shift.flags, "--item-bytes", str(item_bytes),
+            "--capacity-bytes", str(capacity), "--simulation", WITHOUT_PAGES, "--window", str(shift.step),
+        )
+        misses[WITHOUT_PAGES] = [window["misses"] for window in all_windows[shift.change // shift.step:]]
     rows = windows_of_turnovers(simulated, misses, capacity)
     title = f"two-phase, {shift.memory_mib} MiB, item of key, value and {item_bytes} B, LRU of {capacity:,} B"
     shown = [row for row in rows if row["turnovers"] <= TURNOVERS_SHOWN]
@@ -135,7 +145,10 @@ def row_of_window(row):
         "requests": f"{row['gets']:,}",
         **{name: Figure(row[name] / row["gets"]) for name in ("LRU", *KINDS)},
         "slabwise above LRU": Figure(excess(row), "{:+.1%}", at_most=limit),
-        "memcached above LRU": Figure(row["memcached"] / max(1, row["LRU"]) - 1, "{:+.1%}"),
+        **{
+            f"{name} above LRU": Figure(row[name] / max(1, row["LRU"]) - 1, "{:+.1%}")
+            for name in ("memcached", WITHOUT_PAGES) if name in row
+        },
     }
 
 

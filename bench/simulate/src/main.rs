@@ -3,7 +3,7 @@
 //! ```text
 //! workload (the requests that `slabwise replay` sends) --> footprint: the bytes of all items of the workload
 //!                                                      |-> lru --> windows: misses and stored bytes
-//!                                                      |-> another simulation -------> miss-ratio
+//!                                                      |-> another simulation -------> miss-ratio, window-misses
 //!                                                      \-> classes --> class-misses: misses of memcached's classes
 //! ```
 //!
@@ -66,6 +66,20 @@ enum Task {
         /// Maximum sum of the sizes of all items in bytes
         #[arg(long, value_name = "N")]
         capacity_bytes: u64,
+    },
+    /// Print the gets and the misses of successive windows, for a cache that evicts by another rule
+    WindowMisses {
+        #[command(flatten)]
+        input: Input,
+        /// Rule of eviction
+        #[arg(long, value_name = "NAME", value_parser = slabwise_simulation::NAMES)]
+        simulation: String,
+        /// Maximum sum of the sizes of all items in bytes
+        #[arg(long, value_name = "N")]
+        capacity_bytes: u64,
+        /// Number of requests in a window
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        window: u64,
     },
     /// Print the gets and misses of memcached's classes, each an exact LRU
     ClassMisses {
@@ -137,6 +151,15 @@ struct Window {
     stored_bytes: u64,
 }
 
+/// The counts of consecutive requests in a simulated cache. The names of the fields are those of the JSON output.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct WindowMisses {
+    /// The number of gets.
+    gets: u64,
+    /// The number of gets that missed.
+    misses: u64,
+}
+
 fn main() -> ExitCode {
     let arguments = std::env::args_os().skip(1).collect();
     command::answer("slabwise-bench-simulate", "result", arguments, |args: &Args| {
@@ -147,6 +170,10 @@ fn main() -> ExitCode {
             }
             Task::MissRatio { input, simulation, capacity_bytes } => {
                 serde_json::to_string(&miss_ratio(input, simulation, *capacity_bytes)?)
+            }
+            Task::WindowMisses { input, simulation, capacity_bytes, window } => {
+                let windows = window_misses(input, simulation, *capacity_bytes, *window)?;
+                serde_json::to_string(&windows)
             }
             Task::ClassMisses { input, classes, from } => {
                 serde_json::to_string(&class_misses(input, classes, *from)?)
@@ -203,16 +230,40 @@ fn windows(
 
 /// Replays the workload on a simulated cache. Returns the miss ratio.
 fn miss_ratio(input: &Input, name: &str, capacity_bytes: u64) -> Result<MissRatio, String> {
+    let catalog = catalog(input)?;
+    let requests = catalog.references().len() as u64;
+    let miss_ratio = slabwise_simulation::miss_ratio(name, &catalog, capacity_bytes)
+        .ok_or_else(|| unknown_simulation(name))?;
+    Ok(MissRatio { requests, miss_ratio })
+}
+
+/// Replays the workload on a simulated cache. Returns the counts of each `window` successive requests. The last window
+/// may be shorter.
+fn window_misses(
+    input: &Input,
+    name: &str,
+    capacity_bytes: u64,
+    window: u64,
+) -> Result<Vec<WindowMisses>, String> {
+    let length = usize::try_from(window).unwrap_or(usize::MAX);
+    let windows = slabwise_simulation::windows(name, &catalog(input)?, capacity_bytes, length)
+        .ok_or_else(|| unknown_simulation(name))?;
+    Ok(windows.iter().map(|it| WindowMisses { gets: it.gets, misses: it.misses }).collect())
+}
+
+fn unknown_simulation(name: &str) -> String {
+    format!("no simulation has the name {name}")
+}
+
+/// Reads all requests of the workload.
+fn catalog(input: &Input) -> Result<Catalog, String> {
     let mut catalog = Catalog::default();
     for request in input.open()?.with_value_len_max(VALUE_LEN_MAX) {
         let request = request.map_err(|error| error.to_string())?;
         let size_bytes = u32::try_from(input.size_bytes(&request)).unwrap_or(u32::MAX);
         catalog.add(&request, size_bytes);
     }
-    let requests = catalog.references().len() as u64;
-    let miss_ratio = slabwise_simulation::miss_ratio(name, &catalog, capacity_bytes)
-        .ok_or_else(|| format!("no simulation has the name {name}"))?;
-    Ok(MissRatio { requests, miss_ratio })
+    Ok(catalog)
 }
 
 /// Replays the workload on exact LRUs. Returns the counts of each class after the first `from` requests.
@@ -248,7 +299,7 @@ fn count(lru: &mut Lru, request: &Request, size_bytes: u64) -> Window {
 
 #[cfg(test)]
 mod tests {
-    use super::{Input, Window, class_misses, footprint, miss_ratio, windows};
+    use super::{Input, Window, class_misses, footprint, miss_ratio, window_misses, windows};
     use slabwise_replay::workload::Options;
 
     fn two_phase(requests: u64) -> Input {
@@ -274,6 +325,10 @@ mod tests {
         let lru = miss_ratio(&input, "lru", 200_000).expect("the workload has no errors");
         let windows = windows(&input, 200_000, 0, 40_000).expect("the workload has no errors");
         assert_eq!(lru.miss_ratio, windows[0].misses as f64 / windows[0].gets as f64);
+        let lru_misses = window_misses(&input, "lru", 200_000, 15_000).expect("no errors");
+        let found = super::windows(&input, 200_000, 0, 15_000).expect("no errors");
+        let counts = found.iter().map(|it| (it.gets, it.misses)).collect::<Vec<_>>();
+        assert_eq!(lru_misses.iter().map(|it| (it.gets, it.misses)).collect::<Vec<_>>(), counts);
         let fewest =
             miss_ratio(&input, "belady_size", 200_000).expect("the workload has no errors");
         assert!(fewest.miss_ratio < lru.miss_ratio, "{fewest:?}, {lru:?}");

@@ -143,15 +143,13 @@ fn tuner_step(
     };
     let action_time = sys::thread_processor_time() - observed;
     add(&shared.counters.profile_cpu_nanos, observed - start);
-    match &step {
-        // The mover did nothing, so the policy used the time, mostly to compute miss-ratio curves.
-        TunerStep::Idle { .. } => add(&shared.counters.profile_cpu_nanos, action_time),
-        _ => {
-            let elapsed = Duration::from_nanos(shared.clock.nanos().saturating_sub(begun_nanos));
-            tuner.charge(StepTime { processor: action_time, elapsed });
-            add(&shared.counters.mover_cpu_nanos, action_time);
-        }
-    }
+    let elapsed = Duration::from_nanos(shared.clock.nanos().saturating_sub(begun_nanos));
+    let used_by_mover = tuner.charge(StepTime { processor: action_time, elapsed });
+    let counters = &shared.counters;
+    add(
+        if used_by_mover { &counters.mover_cpu_nanos } else { &counters.profile_cpu_nanos },
+        action_time,
+    );
     step
 }
 

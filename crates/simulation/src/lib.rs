@@ -101,21 +101,50 @@ pub fn density(catalog: &Catalog, limit_bytes: u64) -> impl Simulation + use<> {
     Sampled::new(LearnedDensity::new(), 32, catalog.key_count(), limit_bytes, SEED)
 }
 
+/// The gets of consecutive references of a catalog, and the gets that missed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// The number of gets.
+    pub gets: u64,
+    /// The number of gets that missed.
+    pub misses: u64,
+}
+
+/// Runs all references of the catalog in the simulation with this name. Returns the counts of each `length` consecutive
+/// references, or `None` if the name is unknown. The last window may be shorter.
+///
+/// # Panics
+/// If `length` is 0.
+pub fn windows(
+    name: &str,
+    catalog: &Catalog,
+    limit_bytes: u64,
+    length: usize,
+) -> Option<Vec<Window>> {
+    let mut cache = simulation(name, catalog, limit_bytes)?;
+    let windows = catalog.references().chunks(length).enumerate().map(|(index, references)| {
+        let mut window = Window::default();
+        for (number, reference) in (index * length..).zip(references) {
+            match reference.op {
+                Op::Get => {
+                    window.gets += 1;
+                    let is_hit = cache.get(reference.key, reference.size_bytes, number);
+                    window.misses += u64::from(!is_hit);
+                }
+                // A set changes the simulated cache in the same way as a get, but is not counted.
+                Op::Set => drop(cache.get(reference.key, reference.size_bytes, number)),
+                Op::Delete => cache.remove(reference.key),
+            }
+        }
+        window
+    });
+    Some(windows.collect())
+}
+
 /// Runs all references of the catalog in the simulation with this name. Returns the miss ratio of the gets, or `None`
 /// if the name is unknown.
 pub fn miss_ratio(name: &str, catalog: &Catalog, limit_bytes: u64) -> Option<f64> {
-    let mut cache = simulation(name, catalog, limit_bytes)?;
-    let (mut gets, mut misses) = (0u64, 0u64);
-    for (number, reference) in catalog.references().iter().enumerate() {
-        match reference.op {
-            Op::Get => {
-                gets += 1;
-                misses += u64::from(!cache.get(reference.key, reference.size_bytes, number));
-            }
-            // A set changes the simulated cache in the same way as a get, but does not count in the miss ratio.
-            Op::Set => drop(cache.get(reference.key, reference.size_bytes, number)),
-            Op::Delete => cache.remove(reference.key),
-        }
-    }
-    Some(misses as f64 / (gets as f64).max(1.0))
+    let windows = windows(name, catalog, limit_bytes, catalog.references().len().max(1))?;
+    let all = windows.first().copied().unwrap_or_default();
+    Some(all.misses as f64 / (all.gets as f64).max(1.0))
 }

@@ -237,9 +237,10 @@ impl Tuner {
         step
     }
 
-    /// Adds the time of a step that visited chunks to the time that moves have taken.
-    pub fn charge(&mut self, time: StepTime) {
-        self.pacer.charge(time);
+    /// Adds the time of the last step to the time that moves have taken, if the mover worked in this step. Returns true
+    /// if it did. Otherwise the policy used the time.
+    pub fn charge(&mut self, time: StepTime) -> bool {
+        self.pacer.charge(time)
     }
 
     /// Returns the planned moves that have begun since the last call, and those that the engine refused because the

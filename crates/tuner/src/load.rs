@@ -10,6 +10,9 @@
 //! Steps that take much longer than their processor time had to wait for a core or for a lock of a worker. While steps
 //! wait, the credit for idle time halves every few milliseconds. Otherwise it grows to 1 within a quarter of a second.
 //!
+//! A worker reports its processor time only after some rounds, so two successive measurements can differ much although
+//! the load is constant. The rate uses moving averages, which add up to the reported time.
+//!
 //! So the pace of moves follows the traffic: the busier the workers are, the more time moves may take, and the cost for
 //! clients is bounded at any rate of requests.
 
@@ -121,8 +124,10 @@ pub(crate) struct MovePacer {
     debt_nanos: f64,
     /// The time at which the debt was last reduced.
     reduced_at_nanos: u64,
-    /// The state at the last measurement of the rate.
+    /// The state at the last measurement of the load.
     measured: Option<Measured>,
+    /// `None` before the second measurement.
+    load: Option<Load>,
     /// The visits since the start after the tuner's last step.
     visits_seen: u64,
     /// The visits of the tuner's last step.
@@ -138,6 +143,34 @@ struct Measured {
     evictions: u64,
 }
 
+/// Moving averages of the load of the workers.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    /// The processor time of the workers in each nanosecond, in nanoseconds.
+    busy: f64,
+    /// The number of allocations in each nanosecond that found no free chunk.
+    evictions: f64,
+}
+
+impl Load {
+    /// Returns the load in a time.
+    fn of(elapsed_nanos: f64, busy_nanos: f64, evictions: f64) -> Load {
+        Load { busy: busy_nanos / elapsed_nanos, evictions: evictions / elapsed_nanos }
+    }
+
+    /// Adds the load in the last `elapsed_nanos` nanoseconds to the averages.
+    fn include(&mut self, other: Load, elapsed_nanos: f64) {
+        let weight = 1.0 - (-elapsed_nanos / MovePacer::AVERAGED_NANOS).exp();
+        self.busy += (other.busy - self.busy) * weight;
+        self.evictions += (other.evictions - self.evictions) * weight;
+    }
+
+    /// True if a class evicts items or lacks memory.
+    fn is_evicting(&self) -> bool {
+        self.evictions * MovePacer::AVERAGED_NANOS >= 1.0
+    }
+}
+
 impl MovePacer {
     /// The minimum time between two measurements of the rate.
     const MEASURE_NANOS: u64 = 2_000_000;
@@ -147,14 +180,16 @@ impl MovePacer {
     const CREDIT_NANOS: f64 = 2.5e8;
     /// If the steps between two measurements take this many times their processor time, they had to wait.
     const WAITED_FACTOR: f64 = 1.25;
-    /// The longest pause.
-    const PAUSE_MAX: Duration = Duration::from_millis(100);
+    /// The longest pause. The load can rise at any time, and then the classes need the planned pages at once.
+    const PAUSE_MAX: Duration = Duration::from_millis(10);
+    /// The time over which the load is averaged.
+    const AVERAGED_NANOS: f64 = 3e7;
     /// Above this rate the workers count as mostly idle.
     const RATE_IDLE: f64 = 0.5;
     /// The time of a visit before the first measurement.
     const VISIT_NANOS_FIRST: f64 = 400.0;
-    /// The weight of the last step in the moving average of the time of a visit.
-    const WEIGHT_NEW: f64 = 0.1;
+    /// The number of visits over which the time of a visit is averaged.
+    const VISITS_AVERAGED: f64 = 300.0;
     /// The maximum number of visits and evictions of a store for each chunk that it needs.
     const HELP_CHUNKS_MAX: f64 = 8.0;
 
@@ -168,6 +203,7 @@ impl MovePacer {
             debt_nanos: 0.0,
             reduced_at_nanos: 0,
             measured: None,
+            load: None,
             visits_seen: 0,
             visits_of_step: 0,
             visit_nanos: MovePacer::VISIT_NANOS_FIRST,
@@ -199,10 +235,17 @@ impl MovePacer {
         let before = self.measured.replace(Measured { at_nanos, busy, evictions })?;
         self.update_credit(elapsed_nanos as f64);
         let busy_nanos = busy.saturating_sub(before.busy).as_nanos() as f64;
-        let evictions = evictions.saturating_sub(before.evictions);
-        let is_pressed = state.is_planned && evictions > 0;
-        self.rate = self.rate_at(busy_nanos / elapsed_nanos as f64, workers.workers, is_pressed);
-        let nanos_per_store = self.budget.shares.pressed * busy_nanos / evictions.max(1) as f64;
+        let evictions = evictions.saturating_sub(before.evictions) as f64;
+        let elapsed_nanos = elapsed_nanos as f64;
+        let new = Load::of(elapsed_nanos, busy_nanos, evictions);
+        let load = self.load.get_or_insert(new);
+        load.include(new, elapsed_nanos);
+        let load = *load;
+        self.rate = self.rate_at(load, workers.workers, state.is_planned);
+        if !load.is_evicting() {
+            return Some(0.0);
+        }
+        let nanos_per_store = self.budget.shares.pressed * load.busy / load.evictions;
         Some((nanos_per_store / self.visit_nanos).min(MovePacer::HELP_CHUNKS_MAX))
     }
 
@@ -217,14 +260,15 @@ impl MovePacer {
         }
     }
 
-    /// Returns the rate if the workers together are busy for `busy` nanoseconds in each nanosecond.
-    fn rate_at(&self, busy: f64, workers: u32, is_pressed: bool) -> f64 {
+    /// Returns the rate under this load.
+    fn rate_at(&self, load: Load, workers: u32, is_planned: bool) -> f64 {
         let MoveShares { steady, pressed } = self.budget.shares;
+        let is_pressed = is_planned && load.is_evicting();
         let share = if is_pressed { pressed.max(steady) } else { steady };
         // If the workers are busy for half of the time, there may be no idle core.
-        let idle = (1.0 - 2.0 * busy / f64::from(workers.max(1))).max(0.0);
+        let idle = (1.0 - 2.0 * load.busy / f64::from(workers.max(1))).max(0.0);
         // A rate above 0 keeps every pause finite.
-        (share * busy + idle * self.idle_credit).max(1e-4)
+        (share * load.busy + idle * self.idle_credit).max(1e-4)
     }
 
     /// Records the visits since the start after a step of the tuner.
@@ -233,16 +277,19 @@ impl MovePacer {
         self.visits_seen = visits;
     }
 
-    /// Adds the time of the tuner's last step.
-    pub fn charge(&mut self, time: StepTime) {
+    /// Adds the time of the tuner's last step, if the step visited chunks or evicted items. Returns true if it did.
+    pub fn charge(&mut self, time: StepTime) -> bool {
+        if self.visits_of_step == 0 {
+            return false;
+        }
         self.steps.processor += time.processor;
         self.steps.elapsed += time.elapsed;
         let nanos = time.processor.as_nanos() as f64;
         self.debt_nanos += nanos;
-        if self.visits_of_step > 0 {
-            let of_visit = nanos / self.visits_of_step as f64;
-            self.visit_nanos += (of_visit - self.visit_nanos) * MovePacer::WEIGHT_NEW;
-        }
+        let visits = self.visits_of_step as f64;
+        let weight = visits / (visits + MovePacer::VISITS_AVERAGED);
+        self.visit_nanos += (nanos / visits - self.visit_nanos) * weight;
+        true
     }
 
     /// Returns the pause before the next step of the mover; `None` if the mover may work at once.
@@ -301,21 +348,25 @@ mod tests {
     /// The time of a visit.
     const VISIT: Duration = Duration::from_nanos(500);
 
-    /// Lets a mover work for a second beside `workers` workers that are busy for `busy` of the time. Each step has 20
+    /// The time between two reports of a worker's processor time.
+    const REPORT_NANOS: u64 = 5_000_000;
+
+    /// Lets a mover work for five seconds beside `workers` workers that are busy for `busy` of the time. Each step has 20
     /// visits. In each microsecond of a worker's time, `evictions` stores find no free chunk and help the mover. Returns
     /// the share of the workers' busy time that moves took, and the share of the elapsed time.
     fn shares_of_moves(busy: f64, workers: u32, evictions: f64) -> [f64; 2] {
         let mut pacer = MovePacer::new(MoveBudget::default());
         let (mut nanos, mut worked, mut visits, mut help) = (0u64, 0.0, 0.0, 0.0);
         let mut helped_at_nanos = 0;
-        while nanos < 1_000_000_000 {
+        while nanos < 5_000_000_000 {
             let busy_nanos = |nanos: u64| nanos as f64 * busy * f64::from(workers);
             let evicted = |nanos: u64| busy_nanos(nanos) / 1e3 * evictions;
             let helped = (evicted(nanos) - evicted(helped_at_nanos)) * help;
             (visits, worked) = (visits + helped, worked + helped * VISIT.as_nanos() as f64);
             helped_at_nanos = nanos;
             let state = MoveState { visits: visits as u64, is_planned: true };
-            let busy = Duration::from_nanos(busy_nanos(nanos) as u64);
+            let reported = busy_nanos(nanos / REPORT_NANOS * REPORT_NANOS);
+            let busy = Duration::from_nanos(reported as u64);
             let (time, at) = (WorkerTime { busy, workers }, Moment::from_nanos(nanos));
             let found = pacer.advance(time, state, at, || evicted(nanos) as u64);
             help = found.unwrap_or(help);
@@ -324,7 +375,7 @@ mod tests {
                 None => {
                     visits += 20.0;
                     pacer.note_step(visits as u64);
-                    pacer.charge(StepTime::without_wait(VISIT * 20));
+                    assert!(pacer.charge(StepTime::without_wait(VISIT * 20)));
                     (nanos, worked) = (nanos + 10_000, worked + 10_000.0);
                 }
             }
@@ -364,7 +415,8 @@ mod tests {
                 let _help: Option<f64> =
                     pacer.advance(time, state, Moment::from_nanos(nanos), || 0);
                 rate = pacer.rate;
-                pacer.charge(StepTime { processor: VISIT, elapsed: VISIT + wait });
+                pacer.note_step(1);
+                assert!(pacer.charge(StepTime { processor: VISIT, elapsed: VISIT + wait }));
             }
             rate
         };

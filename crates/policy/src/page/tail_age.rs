@@ -15,7 +15,7 @@
 //! A class *needs* a page if three conditions hold:
 //!
 //! - it evicted or refused a store since the last step;
-//! - it has less than a page of free chunks;
+//! - it has less than a page of free chunks, or, under `space_time`, fewer than it fills until the next step;
 //! - its tail age is more than `tolerance_percent` below the mean of the other classes that can give a page.
 //!
 //! Of the classes that need a page, the class with the lowest tail age receives one from the class with the highest
@@ -241,7 +241,8 @@ impl TailAge {
                 may_receive: !is_recent(state.gave_at),
                 quiet: !is_recent(Some(state.busy_at)),
                 receivable_pages: match quantity {
-                    Quantity::Age => u64::MAX,
+                    Quantity::Age if class.free_chunks < class.chunks_per_page as u64 => u64::MAX,
+                    Quantity::Age => 0,
                     Quantity::SpaceTime => state.filling.fillable_pages(class),
                 },
                 permissions,
@@ -280,11 +281,9 @@ impl TailAge {
     fn neediest<'o>(&self, projections: &'o [Projection]) -> Option<&'o Projection> {
         let needs = |projection: &&Projection| {
             let mean = mean_weighted_age_except(projections, projection);
-            let used_up = projection.class.free_chunks < projection.class.chunks_per_page as u64;
             projection.had_shortage
                 && projection.may_receive
                 && projection.receivable_pages > 0
-                && used_up
                 && projections.iter().any(|victim| projection.may_receive_from(victim))
                 && mean.is_some_and(|mean| self.far_below(projection.age_of_next_page(), mean))
         };

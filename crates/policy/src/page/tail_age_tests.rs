@@ -51,6 +51,19 @@ fn the_evicting_class_with_the_youngest_tail_receives_from_the_oldest() {
     assert_eq!(pairs(&moves), vec![(0, Some(2)); TailAgeOptions::default().moves_max]);
 }
 
+#[test]
+fn a_class_that_fills_more_than_its_free_chunks_receives_pages_under_space_time() {
+    // The class takes EVICTED chunks in a step, which is a little more than six pages.
+    let received = |quantity, free_pages: u64| {
+        let free_chunks = free_pages * CHUNKS_PER_PAGE;
+        let needy = ClassSnapshot { free_chunks, ..class(1, 20, 100) };
+        second_step_of(TailAge::balancing(quantity), &[class(0, 100, 6_400), needy], &[1]).len()
+    };
+    let by_space_time = [0, 2, 7].map(|free| received(Quantity::SpaceTime, free));
+    assert_eq!(by_space_time, [7, 5, 0], "the pages that it begins to fill, less its free ones");
+    assert_eq!(received(Quantity::Age, 2), 0, "tail_age waits until the free chunks are filled");
+}
+
 /// A class whose chunks hold only heads of chained items has no queued item.
 #[test]
 fn a_class_without_queued_items_receives_one_page_a_step() {
