@@ -20,6 +20,36 @@ fn json(servers: &[SocketAddr]) -> (Option<i32>, serde_json::Value) {
     (output.status.code(), document.expect("stdout is a JSON document"))
 }
 
+#[test]
+fn a_file_of_prometheus_lists_the_servers_and_the_document_has_their_sums() {
+    let servers = [(); 2].map(|()| Server::start(&built_slabwise()));
+    servers.iter().for_each(store_and_get);
+    let folder = tempfile::tempdir().expect("a folder can be created");
+    let path = folder.path().join("targets.yml");
+    let [a, b] = [0, 1].map(|server: usize| servers[server].address());
+    std::fs::write(
+        &path,
+        format!("- targets: ['{a}']\n  labels: {{pool: x}}\n- targets: ['{b}']\n"),
+    )
+    .expect("the file can be written");
+    let list = format!("file:{}", path.display());
+    let output = top(&["--once", "--json", "--interval", "0.3", &list, &a.to_string()]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let document: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("stdout is a JSON document");
+    let rows = document["servers"].as_array().expect("the document has servers");
+    let addresses: Vec<_> = rows.iter().map(|row| row["address"].clone()).collect();
+    assert_eq!(addresses, [a.to_string(), b.to_string()], "each server once");
+    assert_eq!(
+        (&document["total"]["items"], &rows[0]["differences"]),
+        (&2.into(), &serde_json::json!([]))
+    );
+    let output = top(&["--once", "file:/missing/servers"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("cannot read /missing/servers: No such file"), "{error}");
+}
+
 /// Returns an address on which no server listens.
 fn closed_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");

@@ -1,7 +1,8 @@
 //! The arguments of `slabwise advise`.
 
 use clap::Parser;
-use slabwise_client::{ConnectArgs, ServerAddress, Timeouts};
+use slabwise_client::{ConnectArgs, Timeouts};
+use slabwise_fleet::Target;
 use slabwise_text::command;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,18 +27,15 @@ use std::time::Duration;
     after_long_help = "Examples:\n  \
         slabwise advise --server localhost\n  \
         slabwise advise --server 10.0.0.1 --server 10.0.0.2:11311 --for 300 --html report.html\n  \
+        slabwise advise --server file:servers.yml --for 300\n  \
         slabwise advise --server unix:/run/memcached.sock --json"
 )]
 pub struct Args {
-    /// Server: HOST, HOST:PORT, [IPV6]:PORT or the path of a Unix socket; the default port is 11211. Give it once for each
-    /// server
-    #[arg(
-        long = "server",
-        value_name = "ADDRESS",
-        required = true,
-        value_parser = ServerAddress::parse_short
-    )]
-    pub servers: Vec<ServerAddress>,
+    /// Server: HOST, HOST:PORT, [IPV6]:PORT or the path of a Unix socket; the default port is 11211. Or a list of servers:
+    /// file:PATH (a server in each line, or a JSON or YAML file of Prometheus), dns:HOST[:PORT] (each address of a host), or
+    /// srv:NAME (SRV records). Give it once for each server or list
+    #[arg(long = "server", value_name = "ADDRESS", required = true)]
+    pub servers: Vec<Target>,
     /// Time to watch. Predictions for a larger memory and for slabwise need the time in which the server stores about as
     /// many bytes as its memory, or several times as long
     #[arg(long = "for", value_name = "SECONDS", default_value = "120", value_parser = parse_duration)]
@@ -102,7 +100,8 @@ mod tests {
             Args::try_parse_from(line).map_err(|error| error.to_string())
         };
         let args = parse(&["--server", "a", "--server", "::1"]).expect("the arguments are valid");
-        let servers: Vec<String> = args.servers.iter().map(ToString::to_string).collect();
+        let servers = slabwise_fleet::servers(&args.servers).expect("the servers are named");
+        let servers: Vec<String> = servers.iter().map(ToString::to_string).collect();
         assert_eq!(servers, ["a:11211", "[::1]:11211"]);
         let cases: [(&[&str], &str); 4] = [
             (&[], "--server"),

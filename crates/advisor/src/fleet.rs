@@ -1,14 +1,18 @@
-//! How the memory of several servers would best be spread over them.
+//! How the memory of several servers would best be spread over them, and the misses of all servers with more or less memory.
 //!
 //! Each server has a curve of misses per second by memory, in units of the same size. The best spread is the partition of all
 //! units with the fewest misses, as for the pages of classes (`slabwise_policy::partition`). The keys of each server stay
 //! its own.
 //!
+//! The curve of the pool is the sum of the servers' curves, each with the same factor on its memory. A pool that spreads its
+//! keys by hash has nearly this curve when servers are added: with one of N servers more, the memory of each key's share
+//! grows by 1 / N.
+//!
 //! Invariants: the sum of the memory stays; each server keeps at least half of its memory, and gets memory only as far as its
 //! curve was measured.
 
 use crate::estimate::Estimate;
-use crate::gains::memory::MemoryGain;
+use crate::gains::memory::{MemoryGain, MemoryPoint};
 use crate::model::with_unused;
 use serde::Serialize;
 use slabwise_policy::partition::{ClassCurve, near_best_partition};
@@ -47,6 +51,21 @@ pub struct Fleet {
     pub misses_per_second_then: Estimate,
     /// The memory of each server.
     pub servers: Vec<ServerMemory>,
+    /// The misses of all servers with more or less memory, in ascending order of the memory.
+    pub points: Vec<FleetPoint>,
+}
+
+/// The misses if the memory of each server is multiplied by the same factor.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FleetPoint {
+    /// The factor.
+    pub factor: f64,
+    /// The memory of all servers in bytes.
+    pub memory_bytes: u64,
+    /// The misses per second of all servers. The errors of the servers are independent.
+    pub misses_per_second: Estimate,
+    /// False if the observation of a server was too short for this memory.
+    pub is_measured: bool,
 }
 
 /// The memory of a server.
@@ -100,6 +119,7 @@ impl Fleet {
             misses_per_second: members.iter().map(|it| it.misses_per_second).sum(),
             misses_per_second_then: misses,
             servers,
+            points: points(members),
         }
     }
 
@@ -107,6 +127,29 @@ impl Fleet {
     pub fn is_changed(&self) -> bool {
         self.servers.iter().any(|server| server.memory_bytes_now != server.memory_bytes_then)
     }
+}
+
+/// Returns the curve of all servers together, at the factors that the curves of all servers have.
+fn points(members: &[Member<'_>]) -> Vec<FleetPoint> {
+    let Some((first, others)) = members.split_first() else { return Vec::new() };
+    let misses =
+        |member: &Member<'_>, point: &MemoryPoint| point.miss_ratio.times(member.gets_per_second);
+    let sum = |start: &MemoryPoint| {
+        let mut found = FleetPoint {
+            factor: start.factor,
+            memory_bytes: start.memory_bytes,
+            misses_per_second: misses(first, start),
+            is_measured: start.is_measured,
+        };
+        for other in others {
+            let point = other.memory.points.iter().find(|it| it.factor == start.factor)?;
+            found.memory_bytes += point.memory_bytes;
+            found.misses_per_second = found.misses_per_second.plus(misses(other, point));
+            found.is_measured &= point.is_measured;
+        }
+        Some(found)
+    };
+    first.memory.points.iter().filter_map(sum).collect()
 }
 
 /// Returns the misses per second by units of memory.
@@ -172,5 +215,26 @@ mod tests {
         let found = fleet(&[server("a", curve), server("b", curve)]);
         assert!(!found.is_changed(), "{found:?}");
         assert_eq!(found.misses_per_second, found.misses_per_second_then.value);
+    }
+
+    #[test]
+    fn the_curve_of_the_pool_is_the_sum_of_the_curves() {
+        let steep = server("steep", &[(0, 10_000.0), (16, 6_000.0), (64, 0.0)]);
+        let level = server("level", &[(0, 10_000.0), (4, 5_000.0), (64, 5_000.0)]);
+        let alone = [fleet(std::slice::from_ref(&steep)), fleet(std::slice::from_ref(&level))];
+        let both = fleet(&[steep, level]);
+        assert!(both.points.len() > 3, "{both:?}");
+        for (number, point) in both.points.iter().enumerate() {
+            let [a, b] = [0, 1].map(|server: usize| &alone[server].points[number]);
+            assert_eq!([a.factor, b.factor], [point.factor; 2]);
+            assert_eq!(point.memory_bytes, a.memory_bytes + b.memory_bytes);
+            let sum = a.misses_per_second.value + b.misses_per_second.value;
+            assert!((point.misses_per_second.value - sum).abs() < 1e-6, "{point:?}");
+            assert!(
+                point.misses_per_second.high <= a.misses_per_second.high + b.misses_per_second.high
+            );
+        }
+        let now = both.points.iter().find(|it| it.factor == 1.0).expect("the present memory");
+        assert!((now.misses_per_second.value - both.misses_per_second).abs() < 1e-6, "{now:?}");
     }
 }

@@ -49,11 +49,9 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
 /// Observes the servers, and writes the report.
 fn run(args: &Args) -> Result<Report, String> {
     let security = args.connect.load()?;
-    let connectors: Vec<Connector> = args
-        .servers
-        .iter()
-        .map(|server| security.connector(server.clone(), args.timeouts()))
-        .collect();
+    let servers = slabwise_fleet::servers(&args.servers).map_err(|error| error.to_string())?;
+    let connector = |server| security.connector(server, args.timeouts());
+    let connectors: Vec<Connector> = servers.into_iter().map(connector).collect();
     // The first signal ends the observation, and the second one the process.
     let stopped = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

@@ -1,10 +1,13 @@
-//! The IP addresses of host names.
+//! The IP addresses of host names, and the hosts of services.
 //!
 //! A program that is linked with the C library at run time asks the C library, which knows every source of names that the
 //! machine has, such as LDAP. A static program cannot load the libraries for these sources. It reads `/etc/hosts` and
 //! `/etc/resolv.conf`, and asks the name servers itself.
+//!
+//! Hosts of services are SRV records, for which every program asks the name servers itself.
 #![forbid(unsafe_code)]
 
+mod dns;
 #[cfg(not(target_feature = "crt-static"))]
 mod system;
 #[cfg(not(target_feature = "crt-static"))]
@@ -14,6 +17,8 @@ use system as source;
 mod own;
 #[cfg(target_feature = "crt-static")]
 use own as source;
+
+pub use dns::Service;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -38,6 +43,16 @@ pub fn resolve_address(address: &str) -> io::Result<Vec<SocketAddr>> {
         io::Error::new(io::ErrorKind::InvalidInput, format!("'{address}' is not HOST:PORT"))
     })?;
     resolve(host, port)
+}
+
+/// Returns the hosts of the SRV records of a name, such as `_memcache._tcp.example.com`, in the order in which clients should
+/// prefer them. Returns an error if there are none.
+pub fn services(name: &str) -> io::Result<Vec<Service>> {
+    let found = dns::Dns::new(None)?.services(name)?;
+    let none = || {
+        io::Error::new(io::ErrorKind::NotFound, format!("'{name}' has no SRV record with a host"))
+    };
+    if found.is_empty() { Err(none()) } else { Ok(found) }
 }
 
 fn no_address(host: &str) -> io::Error {

@@ -1,10 +1,9 @@
 //! The names of `/etc/hosts`, and those that the name servers of `/etc/resolv.conf` know.
 
-use hickory_resolver::config::{LookupIpStrategy, ResolveHosts};
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use crate::dns::Dns;
+use hickory_resolver::Hosts;
 use hickory_resolver::proto::op::Query;
 use hickory_resolver::proto::rr::{Name, RecordType};
-use hickory_resolver::{Hosts, Resolver};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 pub(super) fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let mut found = in_hosts_file(host);
     if found.is_empty() {
-        found = from_name_servers(host)?;
+        found = Dns::new(None)?.addresses(host)?;
     }
     Ok(found.into_iter().map(|address| SocketAddr::new(address, port)).collect())
 }
@@ -31,17 +30,4 @@ fn in_hosts_file(host: &str) -> Vec<IpAddr> {
         addresses.extend(lookup.answers().iter().filter_map(|record| record.data.ip_addr()));
     }
     addresses
-}
-
-/// Asks the name servers for IPv4 and IPv6 addresses.
-fn from_name_servers(host: &str) -> io::Result<Vec<IpAddr>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let fail = |error| io::Error::other(format!("cannot resolve the name '{host}': {error}"));
-    let mut builder = Resolver::builder(TokioRuntimeProvider::default()).map_err(fail)?;
-    let options = builder.options_mut();
-    options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
-    options.use_hosts_file = ResolveHosts::Never;
-    let resolver = builder.build().map_err(fail)?;
-    let found = runtime.block_on(resolver.lookup_ip(host)).map_err(fail)?;
-    Ok(found.iter().collect())
 }

@@ -1,7 +1,8 @@
 //! The arguments of the command.
 
 use clap::Parser;
-use slabwise_client::{ConnectArgs, Connector, ServerAddress, Timeouts};
+use slabwise_client::{ConnectArgs, Connector, Timeouts};
+use slabwise_fleet::Target;
 use std::time::Duration;
 
 /// The timeout of connecting and of each reply.
@@ -14,13 +15,18 @@ pub const TIMEOUTS: Timeouts = Timeouts { connect: TIMEOUT, read: TIMEOUT, reply
 /// A server is slabwise or memcached. The command sends `stats`, `stats items` and `stats slabs` to each server, and
 /// `stats profile` and `stats plan` to slabwise. It computes rates from the differences between two samples.
 ///
+/// For several servers, it also shows their sums, and which server differs from the others. The lists of servers are read
+/// once, at the start.
+///
 /// Press ? for the list of keys. With --once, the exit code is 1 if the command could not read one of the servers.
 #[derive(Debug, Parser)]
 #[command(name = "slabwise top")]
 pub struct Args {
-    /// Servers: HOST, HOST:PORT, [IPV6]:PORT or the path of a Unix socket; the default port is 11211
-    #[arg(value_name = "HOST[:PORT]", required = true, value_parser = ServerAddress::parse_short)]
-    pub servers: Vec<ServerAddress>,
+    /// Servers: HOST, HOST:PORT, [IPV6]:PORT or the path of a Unix socket; the default port is 11211. Or lists of servers:
+    /// file:PATH (a server in each line, or a JSON or YAML file of Prometheus), dns:HOST[:PORT] (each address of a host), or
+    /// srv:NAME (SRV records)
+    #[arg(value_name = "HOST[:PORT]", required = true)]
+    pub servers: Vec<Target>,
     /// Time between two samples, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub interval: Duration,
@@ -35,11 +41,11 @@ pub struct Args {
 }
 
 impl Args {
-    /// Returns a connector to each server. The error names a file that cannot be used.
+    /// Returns a connector to each server. The error names a file or a list of servers that cannot be used.
     pub fn connectors(&self) -> Result<Vec<Connector>, String> {
         let security = self.connect.load()?;
-        let connector = |server: &ServerAddress| security.connector(server.clone(), TIMEOUTS);
-        Ok(self.servers.iter().map(connector).collect())
+        let servers = slabwise_fleet::servers(&self.servers).map_err(|error| error.to_string())?;
+        Ok(servers.into_iter().map(|server| security.connector(server, TIMEOUTS)).collect())
     }
 }
 

@@ -6,6 +6,8 @@
 //!
 //! ```text
 //! interval_seconds            number   the requested time between the samples
+//! total                       object   the sums over all servers that could be read; null if fewer than two could be read.
+//!                                      It has the fields of a server from requests_per_second to page_moves_per_second
 //! servers                     array    one object for each server, in the order of the arguments
 //!   address                   string   HOST:PORT or unix:PATH
 //!   reachable                 boolean  false if one of the two samples could not be read
@@ -22,6 +24,11 @@
 //!   connections               integer
 //!   items                     integer
 //!   page_moves_per_second     number
+//!   differences               array    how the server differs from the others
+//!     value                   string   "hit_ratio" or "memory"
+//!     own                     number   the hit ratio, or the share of the memory in small chunks, 0 to 1
+//!     median                  number   the median of this value over all servers
+//!     chunk_size_bytes        integer  only "memory": the largest of these chunks
 //!   classes                   array    the classes that own pages or hold items, sorted by chunk size
 //!     class                   integer  the number of the class
 //!     chunk_size_bytes        integer
@@ -49,22 +56,28 @@
 //!       moves_refused         integer
 //! ```
 
+use crate::pool;
 use crate::rates::{ClassReading, Reading};
 use crate::sample::{Plan, Profile};
 use crate::server::{Server, ServerState};
 use serde::Serialize;
+use slabwise_fleet::outliers::Difference;
 use std::time::Duration;
 
 /// Returns the document for these servers.
 pub fn document(servers: &[Server], interval: Duration) -> Result<String, serde_json::Error> {
-    let servers = servers.iter().map(ServerJson::from).collect();
+    let total = pool::total(servers);
+    let total = total.as_ref().and_then(Server::reading).map(SumsJson::from);
+    let all = servers.iter().zip(pool::differences(servers));
+    let servers = all.map(|(server, differences)| ServerJson::new(server, &differences)).collect();
     let interval_seconds = interval.as_secs_f64();
-    serde_json::to_string_pretty(&Document { interval_seconds, servers })
+    serde_json::to_string_pretty(&Document { interval_seconds, total, servers })
 }
 
 #[derive(Serialize)]
 struct Document<'a> {
     interval_seconds: f64,
+    total: Option<SumsJson>,
     servers: Vec<ServerJson<'a>>,
 }
 
@@ -84,6 +97,19 @@ struct ReadingJson<'a> {
     version: &'a str,
     uptime_seconds: u64,
     elapsed_seconds: Option<f64>,
+    #[serde(flatten)]
+    sums: SumsJson,
+    differences: Vec<DifferenceJson>,
+    classes: Vec<ClassJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<ProfileJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<PlanJson<'a>>,
+}
+
+/// The values that can be added up over servers.
+#[derive(Serialize)]
+struct SumsJson {
     requests_per_second: Option<f64>,
     hit_ratio: Option<f64>,
     memory_bytes: u64,
@@ -92,11 +118,15 @@ struct ReadingJson<'a> {
     connections: u64,
     items: u64,
     page_moves_per_second: Option<f64>,
-    classes: Vec<ClassJson>,
+}
+
+#[derive(Serialize)]
+struct DifferenceJson {
+    value: &'static str,
+    own: f64,
+    median: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    profile: Option<ProfileJson>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    plan: Option<PlanJson<'a>>,
+    chunk_size_bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -141,37 +171,61 @@ struct LastPlanJson<'a> {
     moves_refused: u64,
 }
 
-impl<'a> From<&'a Server> for ServerJson<'a> {
-    fn from(server: &'a Server) -> ServerJson<'a> {
+impl<'a> ServerJson<'a> {
+    fn new(server: &'a Server, differences: &[Difference]) -> ServerJson<'a> {
         let error = match &server.state {
             ServerState::Up(_) => None,
             ServerState::Waiting => Some("no sample was read"),
             ServerState::Down(reason) => Some(reason.as_str()),
         };
-        let reading = server.reading().map(ReadingJson::from);
+        let reading = server.reading().map(|reading| ReadingJson::new(reading, differences));
         ServerJson { address: &server.address, reachable: error.is_none(), error, reading }
     }
 }
 
-impl<'a> From<&'a Reading> for ReadingJson<'a> {
-    fn from(reading: &'a Reading) -> ReadingJson<'a> {
-        let (sample, rates) = (&reading.sample, &reading.rates);
+impl<'a> ReadingJson<'a> {
+    fn new(reading: &'a Reading, differences: &[Difference]) -> ReadingJson<'a> {
+        let sample = &reading.sample;
         ReadingJson {
             program: sample.program(),
             version: &sample.totals.version,
             uptime_seconds: sample.totals.uptime_seconds,
             elapsed_seconds: reading.elapsed_seconds,
-            requests_per_second: rates.requests_per_second,
-            hit_ratio: rates.hit_ratio,
-            memory_bytes: sample.totals.memory_bytes,
-            memory_limit_bytes: sample.totals.memory_limit_bytes,
-            evictions_per_second: rates.evictions_per_second,
-            connections: sample.totals.connections,
-            items: sample.totals.items,
-            page_moves_per_second: rates.page_moves_per_second,
+            sums: SumsJson::from(reading),
+            differences: differences.iter().map(DifferenceJson::from).collect(),
             classes: reading.classes.iter().map(ClassJson::from).collect(),
             profile: sample.profile.as_ref().map(ProfileJson::from),
             plan: sample.plan.as_ref().map(PlanJson::from),
+        }
+    }
+}
+
+impl From<&Reading> for SumsJson {
+    fn from(reading: &Reading) -> SumsJson {
+        let (totals, rates) = (&reading.sample.totals, &reading.rates);
+        SumsJson {
+            requests_per_second: rates.requests_per_second,
+            hit_ratio: rates.hit_ratio,
+            memory_bytes: totals.memory_bytes,
+            memory_limit_bytes: totals.memory_limit_bytes,
+            evictions_per_second: rates.evictions_per_second,
+            connections: totals.connections,
+            items: totals.items,
+            page_moves_per_second: rates.page_moves_per_second,
+        }
+    }
+}
+
+impl From<&Difference> for DifferenceJson {
+    fn from(difference: &Difference) -> DifferenceJson {
+        match *difference {
+            Difference::HitRatio { own, median } => {
+                DifferenceJson { value: "hit_ratio", own, median, chunk_size_bytes: None }
+            }
+            Difference::Memory { chunk_size_bytes, own, median } => {
+                let chunk_size_bytes = Some(chunk_size_bytes);
+                DifferenceJson { value: "memory", own, median, chunk_size_bytes }
+            }
         }
     }
 }

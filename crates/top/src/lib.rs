@@ -6,6 +6,7 @@
 //!     sample: rows as typed values                                                 v
 //!                                                                                view: draws the state
 //!   once: two samples of each server --> tables, or json
+//!   pool: all servers --> their sums, and the servers that differ from the others
 //! ```
 //!
 //! - Drawing never waits for a server: a server has its own thread, and its timeouts are 2 seconds.
@@ -24,6 +25,7 @@ mod keys;
 mod numbers;
 mod once;
 mod poll;
+mod pool;
 mod rates;
 mod sample;
 mod screen;

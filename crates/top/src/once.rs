@@ -4,6 +4,8 @@ use crate::args::Args;
 use crate::columns::{CLASS_COLUMNS, Column, SERVER_COLUMNS};
 use crate::json;
 use crate::poll::read_twice;
+use crate::pool;
+use crate::rates::ClassReading;
 use crate::server::{Server, ServerState};
 use slabwise_client::Connector;
 use slabwise_text::table;
@@ -20,10 +22,10 @@ pub struct Output {
 /// Reads two samples of each server, and returns what the command prints.
 pub fn run(args: &Args, servers: &[Connector]) -> Result<Output, String> {
     let results = read_twice(servers, args.interval);
-    let servers = args.servers.iter().zip(results).enumerate();
+    let servers = servers.iter().zip(results).enumerate();
     let servers: Vec<Server> = servers
-        .map(|(position, (address, result))| {
-            let mut server = Server::new(position, address.to_string());
+        .map(|(position, (connector, result))| {
+            let mut server = Server::new(position, connector.address.to_string());
             match result {
                 Ok(samples) => samples.into_iter().for_each(|sample| server.record(Ok(sample))),
                 Err(reason) => server.record(Err(reason)),
@@ -40,14 +42,17 @@ pub fn run(args: &Args, servers: &[Connector]) -> Result<Output, String> {
     Ok(Output { text: text.trim_end().to_owned() + "\n", all_read })
 }
 
-/// Returns a table of the servers, then a table of the classes of each server that has classes, and then the reasons
-/// why servers could not be read.
+/// Returns a table of the servers and their sums, then a table of the classes of each server that has classes, how it
+/// differs from the other servers, and the reasons why servers could not be read.
 fn tables(servers: &[Server]) -> String {
-    let mut text = text_table(&SERVER_COLUMNS, servers);
-    for server in servers {
+    let total = pool::total(servers);
+    let rows: Vec<&Server> = servers.iter().chain(&total).collect();
+    let mut text = text_table(&SERVER_COLUMNS, &rows);
+    for (server, differences) in servers.iter().zip(pool::differences(servers)) {
         match &server.state {
             ServerState::Up(reading) if !reading.classes.is_empty() => {
-                let classes = text_table(&CLASS_COLUMNS, &reading.classes);
+                let rows: Vec<&ClassReading> = reading.classes.iter().collect();
+                let classes = text_table(&CLASS_COLUMNS, &rows);
                 text += &format!("\n{}:\n{classes}", server.address);
             }
             ServerState::Down(reason) => {
@@ -55,12 +60,15 @@ fn tables(servers: &[Server]) -> String {
             }
             ServerState::Up(_) | ServerState::Waiting => {}
         }
+        for difference in differences {
+            text += &format!("{} differs: {difference}\n", server.address);
+        }
     }
     text
 }
 
 /// Formats rows as a table with the titles of the columns.
-fn text_table<R>(columns: &[Column<R>], rows: &[R]) -> String {
+fn text_table<R>(columns: &[Column<R>], rows: &[&R]) -> String {
     let titles = columns.iter().map(|column| column.title.to_owned()).collect();
     let cells = rows.iter().map(|row| {
         columns.iter().map(|column| (column.value)(row).text()).collect::<Vec<String>>()

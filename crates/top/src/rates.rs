@@ -20,6 +20,8 @@ pub struct Reading {
 pub struct Rates {
     /// Requests per second.
     pub requests_per_second: Option<f64>,
+    /// Gets per second.
+    pub gets_per_second: Option<f64>,
     /// The fraction of gets that hit. `None` also if there was no get.
     pub hit_ratio: Option<f64>,
     /// Evicted items per second.
@@ -65,6 +67,7 @@ impl Rates {
         let moves = old.page_moves.zip(new.page_moves);
         Rates {
             requests_per_second: rate(old.requests, new.requests, elapsed_seconds),
+            gets_per_second: rate(old.gets, new.gets, elapsed_seconds),
             hit_ratio: hit_ratio((old.hits, old.gets), (new.hits, new.gets)),
             evictions_per_second: rate(old.evictions, new.evictions, elapsed_seconds),
             page_moves_per_second: moves.and_then(|(old, new)| rate(old, new, elapsed_seconds)),

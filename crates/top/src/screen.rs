@@ -25,7 +25,7 @@ pub fn run(args: &Args, servers: &[Connector]) -> io::Result<()> {
         signal_hook::flag::register(signal, Arc::clone(&stopped))?;
     }
     let pollers = Pollers::start(servers, args.interval)?;
-    let state = State::new(args.servers.iter().map(ToString::to_string), args.interval);
+    let state = State::new(servers.iter().map(|it| it.address.to_string()), args.interval);
     let result = ratatui::try_init().and_then(|terminal| show(terminal, state, &pollers, &stopped));
     ratatui::restore();
     result

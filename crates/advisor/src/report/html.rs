@@ -229,6 +229,23 @@ fn of_fleet(fleet: &Fleet) -> Markup {
             } @else {
                 div.todo.none { p { "Their memory is spread well: no other spread saves misses." } }
             }
+            div.scroll tabindex="0" { table {
+                caption { "All servers with more or less memory" }
+                thead { tr {
+                    th.number scope="col" { "memory of each server" } th.number scope="col" { "all servers" }
+                    th.number scope="col" { "misses per second" } th.number scope="col" { "between" }
+                    th scope="col" { "measured" }
+                } }
+                tbody { @for point in &fleet.points { tr {
+                    th.number scope="row" { (percent(point.factor)) }
+                    td.number { (memory(point.memory_bytes)) }
+                    td.number { (rate(point.misses_per_second.value)) }
+                    td.number {
+                        (rate(point.misses_per_second.low)) " and " (rate(point.misses_per_second.high))
+                    }
+                    td { @if point.is_measured { "yes" } @else { "no" } }
+                } } }
+            } }
         }
     }
 }

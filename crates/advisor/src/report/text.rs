@@ -156,7 +156,7 @@ fn of_fleet(fleet: &Fleet) -> String {
     );
     if !fleet.is_changed() {
         text.push_str("Their memory is spread well: no other spread saves misses.\n");
-        return text;
+        return text + &of_pool(fleet);
     }
     let then = fleet.misses_per_second_then;
     let _ = writeln!(
@@ -176,5 +176,34 @@ fn of_fleet(fleet: &Fleet) -> String {
     });
     let columns = [Column::left(0), Column::right(0), Column::right(0)];
     text.push_str(&table(&columns, std::iter::once(head).chain(rows)));
-    text + "\nchange it with -m at the next start, or with the command cache_memlimit while the server runs\n"
+    text.push_str(
+        "\nchange it with -m at the next start, or with the command cache_memlimit while the server runs\n",
+    );
+    text + &of_pool(fleet)
+}
+
+/// Returns a table of the misses of all servers with more or less memory.
+fn of_pool(fleet: &Fleet) -> String {
+    let head = ["memory of each server", "all servers", "misses/s", "from", "to", ""];
+    let rows = fleet.points.iter().map(|point| {
+        let misses = point.misses_per_second;
+        [
+            percent(point.factor),
+            memory(point.memory_bytes),
+            rate(misses.value),
+            rate(misses.low),
+            rate(misses.high),
+            if point.is_measured { String::new() } else { "not measured".to_owned() },
+        ]
+    });
+    let columns = [
+        Column::right(0),
+        Column::right(0),
+        Column::right(0),
+        Column::right(0),
+        Column::right(0),
+        Column::left(0),
+    ];
+    let head = std::iter::once(head.map(str::to_owned));
+    format!("\n{}", table(&columns, head.chain(rows)))
 }

@@ -9,6 +9,7 @@ mod tests;
 
 use crate::columns::{CLASS_COLUMNS, Column, SERVER_COLUMNS};
 use crate::numbers;
+use crate::pool;
 use crate::server::{Server, ServerState};
 use crate::state::{Focus, List, Mode, State};
 use ratatui::Frame;
@@ -16,6 +17,7 @@ use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
+use slabwise_fleet::outliers::Difference;
 
 /// The smallest size of the terminal, in columns and rows.
 pub const SIZE_MIN: (u16, u16) = (80, 24);
@@ -32,7 +34,8 @@ pub fn draw(frame: &mut Frame, state: &State) {
         return too_small(frame, area);
     }
     let server_rows = state.shown_servers().len().max(1) as u16;
-    let server_height = (server_rows + 1).min(area.height / 4);
+    let total_rows = tables::total_height(state);
+    let server_height = (server_rows + 1).min(area.height / 4) + total_rows;
     let [title, servers, rule, selected, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(server_height),
@@ -42,10 +45,13 @@ pub fn draw(frame: &mut Frame, state: &State) {
     ])
     .areas(area);
     draw_title(frame, title, state);
-    tables::draw_servers(frame, servers, state);
+    let differences = pool::differences(&state.servers);
+    tables::draw_servers(frame, servers, state, &differences);
     draw_rule(frame, rule, state);
     match state.selected_server() {
-        Some(server) => draw_selected(frame, selected, state, server),
+        Some(server) => {
+            draw_selected(frame, selected, state, server, &differences[server.position])
+        }
         None => frame.render_widget(" No server matches the filter.", selected),
     }
     draw_keys(frame, keys, state);
@@ -157,8 +163,14 @@ fn draw_keys(frame: &mut Frame, area: Rect, state: &State) {
     frame.render_widget(line, area);
 }
 
-/// Draws the history, the classes, the predictions and the plan of the selected server.
-fn draw_selected(frame: &mut Frame, area: Rect, state: &State, server: &Server) {
+/// Draws the history of the selected server, how it differs from the others, its classes, the predictions and the plan.
+fn draw_selected(
+    frame: &mut Frame,
+    area: Rect,
+    state: &State,
+    server: &Server,
+    differences: &[Difference],
+) {
     let bars = if area.height >= 30 { 5 } else { 2 };
     let [history, rest] =
         Layout::vertical([Constraint::Length(1 + bars), Constraint::Min(0)]).areas(area);
@@ -179,6 +191,12 @@ fn draw_selected(frame: &mut Frame, area: Rect, state: &State, server: &Server) 
         }
     };
     let sample = &reading.sample;
+    let differences: Vec<Line<'_>> =
+        differences.iter().map(|it| Line::from(format!(" differs: {it}")).yellow()).collect();
+    let [notes, rest] =
+        Layout::vertical([Constraint::Length(differences.len() as u16), Constraint::Min(0)])
+            .areas(rest);
+    frame.render_widget(Paragraph::new(differences), notes);
     if area.width >= WIDE_COLUMNS && detail::height(sample) > 0 {
         let sides = [Constraint::Min(0), Constraint::Length(2), Constraint::Length(SIDE_COLUMNS)];
         let [classes, _, side] = Layout::horizontal(sides).areas(rest);

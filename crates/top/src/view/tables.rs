@@ -1,13 +1,15 @@
 //! The tables of servers and of classes.
 
 use crate::columns::{CLASS_COLUMNS, Column, SERVER_COLUMNS};
+use crate::pool;
 use crate::server::{Server, ServerState};
 use crate::state::{Focus, State};
 use ratatui::Frame;
-use ratatui::layout::{Alignment, Constraint, Margin, Rect};
+use ratatui::layout::{Alignment, Constraint, Layout, Margin, Rect};
 use ratatui::style::{Modifier, Style, Stylize};
 use ratatui::text::Text;
 use ratatui::widgets::{Cell, Row, Table, TableState};
+use slabwise_fleet::outliers::Difference;
 
 /// The most spaces between two columns.
 const SPACING_MAX: u16 = 4;
@@ -15,14 +17,18 @@ const SPACING_MAX: u16 = 4;
 const MARGIN: Margin = Margin::new(1, 0);
 
 /// Draws the table of servers.
-pub fn draw_servers(frame: &mut Frame, area: Rect, state: &State) {
+/// A server that differs from the others has another colour.
+pub fn draw_servers(frame: &mut Frame, area: Rect, state: &State, differences: &[Vec<Difference>]) {
     let area = area.inner(MARGIN);
     let servers = state.shown_servers();
     let mut widths: Vec<u16> = SERVER_COLUMNS.iter().map(|column| column.width).collect();
     let longest = servers.iter().map(|server| server.address.chars().count() as u16).max();
     widths[0] = longest.unwrap_or(0).clamp(widths[0], widths[0] + spare(&widths, area.width));
     let rows = servers.iter().map(|server| match &server.state {
-        ServerState::Up(_) => Row::new(cells(*server, &SERVER_COLUMNS, &widths)),
+        ServerState::Up(_) => {
+            let row = Row::new(cells(*server, &SERVER_COLUMNS, &widths));
+            if differences[server.position].is_empty() { row } else { row.yellow() }
+        }
         ServerState::Waiting => with_reason(server, widths[0], "connecting").dim(),
         ServerState::Down(reason) => with_reason(server, widths[0], reason).red(),
     });
@@ -31,7 +37,21 @@ pub fn draw_servers(frame: &mut Frame, area: Rect, state: &State) {
         focused: state.focus == Focus::Servers,
         sort: state.server_list.sort,
     };
-    draw(frame, area, &SERVER_COLUMNS, &widths, rows.collect(), selection);
+    let total = pool::total(&state.servers);
+    let [rows_area, total_area] =
+        Layout::vertical([Constraint::Min(0), Constraint::Length(total_height(state))]).areas(area);
+    let rows = rows.collect();
+    draw(frame, rows_area, &SERVER_COLUMNS, &widths, rows, selection);
+    if let Some(total) = total {
+        let row = Row::new(cells(&total, &SERVER_COLUMNS, &widths)).bold();
+        let table = Table::new([row], widths.iter().map(|&width| Constraint::Length(width)));
+        frame.render_widget(table.column_spacing(spacing(&widths, area.width)), total_area);
+    }
+}
+
+/// Returns the number of lines of the sums below the table of servers.
+pub fn total_height(state: &State) -> u16 {
+    u16::from(pool::total(&state.servers).is_some())
 }
 
 /// Draws the table of the classes of the selected server.
@@ -77,8 +97,6 @@ fn draw<R>(
         };
         Cell::new(aligned(column, column.title.to_owned()).style(style))
     });
-    let gaps = columns.len() as u16;
-    let spacing = 1 + spare(widths, area.width) / gaps;
     let highlight = match selection.focused {
         true => Style::new().add_modifier(Modifier::REVERSED),
         false => Style::new().add_modifier(Modifier::BOLD),
@@ -90,9 +108,14 @@ fn draw<R>(
     ));
     let table = Table::new(rows, widths.iter().map(|&width| Constraint::Length(width)))
         .header(Row::new(titles))
-        .column_spacing(spacing.min(SPACING_MAX))
+        .column_spacing(spacing(widths, area.width))
         .row_highlight_style(highlight);
     frame.render_stateful_widget(table, area, &mut table_state);
+}
+
+/// Returns the number of spaces between two columns.
+fn spacing(widths: &[u16], available: u16) -> u16 {
+    (1 + spare(widths, available) / widths.len() as u16).min(SPACING_MAX)
 }
 
 /// Returns the number of columns of the terminal that are left if one space is between the columns of the table.
