@@ -40,6 +40,12 @@ mod trial;
 mod trials;
 mod waiting;
 
+pub use args::default_policy;
+pub use curves::{ColdHits, Curves};
+pub use split::{Order, Split};
+pub use steerer::{Decision, Event, Limits, Purpose, Round, Steerer};
+pub use trial::{Effect, Verdict};
+
 use args::Args;
 use error::SteerError;
 use slabwise_text::command;
