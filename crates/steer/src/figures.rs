@@ -15,6 +15,8 @@ pub struct Figures {
     pub failures: u64,
     /// The number of restarts of the server.
     pub restarts: u64,
+    /// The number of shifts of the traffic.
+    pub shifts: u64,
     /// The split at the last reading.
     pub split: Split,
     moves: BTreeMap<&'static str, u64>,
@@ -74,6 +76,7 @@ impl Figures {
             "Restarts of the server.",
             one(self.restarts as f64),
         );
+        add("shifts_total", "counter", "Shifts of the traffic.", one(self.shifts as f64));
         add("moves_total", "counter", "Page moves.", labelled("purpose", counts(&self.moves)));
         let refusals = self.refusals.iter().map(|(word, count)| (word.as_str(), *count)).collect();
         add(

@@ -20,6 +20,7 @@ use crate::journal::Journal;
 use crate::keeper::{GiveBack, Keeper, OFF, TakeOver};
 use crate::metrics::{self, Shown};
 use crate::saved::{StateFile, default_path};
+use crate::shift::Shift;
 use crate::split::{Order, Split};
 use crate::steerer::{Decision, Event, Limits, Purpose, Round, Steerer};
 use crate::waiting::Waiting;
@@ -247,6 +248,13 @@ impl<'a> Driver<'a> {
                 Event::Reapplied => {
                     self.journal.line("the last split is reached, as far as classes have pages")
                 }
+                Event::Shifted(shift) => {
+                    self.figures.shifts += 1;
+                    self.journal.line(format_args!(
+                        "the traffic has shifted, so pauses and holds end: {}",
+                        describe_shift(shift)
+                    ));
+                }
                 Event::Measured(effect) => {
                     self.figures.measured(effect);
                     self.journal.line(format_args!(
@@ -441,6 +449,18 @@ fn describe(order: Order, counters: &Counters, pages: &mut Split) -> String {
         order.victim.wire(),
         order.receiver.wire(),
     )
+}
+
+fn describe_shift(shift: Shift) -> String {
+    match shift {
+        Shift::Mix(share) => {
+            format!("{:.0} % of the requests are for other classes", 100.0 * share)
+        }
+        Shift::Misses(before, now) => {
+            let (before, now) = (1_000.0 * before, 1_000.0 * now);
+            format!("{before:.2} misses per 1,000 gets before, {now:.2} now")
+        }
+    }
 }
 
 /// Describes the predicted saving of a round.
