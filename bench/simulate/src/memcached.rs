@@ -164,3 +164,44 @@ impl Memcached {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Memcached;
+    use slabwise_base::ClassId;
+    use slabwise_replay::workload::{Op, Request};
+    use slabwise_simulation::Catalog;
+
+    /// Gets each key of these ranges once. An item has the size of its range.
+    fn catalog(ranges: &[(std::ops::Range<u64>, u32)]) -> Catalog {
+        let mut catalog = Catalog::default();
+        for (keys, size_bytes) in ranges {
+            for key in keys.clone() {
+                catalog.add(&Request { key, value_len: 1, op: Op::Get, cost: None }, *size_bytes);
+            }
+        }
+        catalog
+    }
+
+    #[test]
+    fn pages_are_filled_until_the_memory_is_full_and_move_with_their_items() {
+        // Two chunks of 524,288 bytes fit on a page, so six items fill three pages. The other class gets its first page
+        // although the memory is full.
+        let catalog = catalog(&[(0..8, 500_000), (100..104, 390_000), (0..8, 500_000)]);
+        let mut server = Memcached::new(&catalog, 3);
+        catalog.references().iter().for_each(|it| server.request(it));
+        let pages = |server: &Memcached| -> Vec<u64> {
+            server.counters().classes.iter().map(|class| class.shown.pages).collect()
+        };
+        let found = server.counters();
+        assert_eq!((pages(&server), found.gets, found.misses), (vec![1, 3], 20, 20));
+        assert!(found.is_memory_full() && found.classes.iter().all(|it| it.shown.evicted > 0));
+        let [small, large] = [0, 1].map(|index| found.classes[index].shown.class);
+        assert!(!server.move_page(small, large), "memcached takes no last page");
+        assert!(server.move_page(large, small));
+        let moved = server.counters();
+        assert_eq!((pages(&server), moved.pages_moved, moved.classes[1].items), (vec![2, 2], 1, 4));
+        assert!(!server.move_page(large, large));
+        assert_eq!(moved.class(ClassId(0)), None, "classes without pages are not shown");
+    }
+}

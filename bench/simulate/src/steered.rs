@@ -106,3 +106,33 @@ fn carry_out(server: &mut Memcached, steerer: &mut Steerer, round: &Round, nanos
     }
     steerer.report(round, &before, &accepted, nanos);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Setup, replay};
+    use slabwise_base::Random;
+    use slabwise_replay::workload::{Op, Request};
+    use slabwise_simulation::Catalog;
+
+    #[test]
+    fn a_steered_server_misses_less_than_one_whose_pages_stay() {
+        // At first, all requests are for large items, which take all pages. Then most requests are for small items.
+        const REQUESTS: u64 = 400_000;
+        let mut random = Random::new(1);
+        let mut catalog = Catalog::default();
+        for at in 0..REQUESTS {
+            let is_small = at > REQUESTS / 8 && random.below(10) > 0;
+            let key = random.below(10_000).min(random.below(10_000));
+            let (key, size_bytes) = if is_small { (key, 1_000) } else { (20_000 + key, 4_000) };
+            catalog.add(&Request { key, value_len: 1, op: Op::Get, cost: None }, size_bytes);
+        }
+        let setup = Setup { pages: 12, passes: 2, rate: 5_000, is_steered: true };
+        let steered = replay(&catalog, setup);
+        let alone = replay(&catalog, Setup { is_steered: false, ..setup });
+        assert!(steered[0].moves > 0 && !steered[0].events.is_empty(), "{steered:?}");
+        assert!(alone.iter().all(|pass| pass.moves == 0 && pass.events.is_empty()));
+        for (steered, alone) in steered.iter().zip(&alone) {
+            assert!(steered.miss_ratio < 0.8 * alone.miss_ratio, "{steered:?}, {alone:?}");
+        }
+    }
+}
