@@ -18,8 +18,8 @@ import servers
 from pace_table import Figure, Table, progress
 from steerer import Steerer
 
-MEMORY_MIB = 256
-REQUESTS, REQUESTS_QUICK = 3_000_000, 300_000
+MEMORY_MIB = 64
+REQUESTS, REQUESTS_QUICK = 1_500_000, 300_000
 REPLAY = ["etc", "--batch", "8", "--requests"]
 CPU_RATIO_MAX = 1.03
 P99_RATIO_MAX = 1.05
