@@ -273,13 +273,13 @@ fn metrics_count_the_moves() {
     let address = url.and_then(|url| url.strip_suffix("/metrics")).expect("the address is logged");
     let ask = || {
         let mut stream = TcpStream::connect(address).expect("the command listens");
-        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("the command reads");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").expect("the command reads");
         let mut text = String::new();
         stream.read_to_string(&mut text).expect("the command answers");
         text
     };
     wait_until("the metrics have moves", SOON, || {
-        ask().contains("slabwise_steer_moves_total{purpose=\"policy\"}")
+        ask().contains("slabwise_steer_page_moves_total{purpose=\"policy\"}")
     });
     assert!(steer.stop().success());
 }

@@ -28,7 +28,7 @@ mod error;
 mod figures;
 mod journal;
 mod keeper;
-pub mod metrics;
+mod metrics;
 mod rival;
 mod run;
 mod saved;
