@@ -6,6 +6,9 @@ steerer has reached at the beginning of the round. The tables compare the steere
 other, which shows how much a figure varies by chance. The automover of all servers is off (`slab_automove=0`). The
 steerer runs on the same machine; its own processor time is in the last table.
 
+Other load of the machine shows in the pairs of the two servers that are not steered: if their p99 differ by much more than
+the limit, the machine is too busy for this measurement.
+
 The limits are 3 % more processor time per request and 5 % more latency (the 99th percentile), each as the median of the
 pairs.
 """
