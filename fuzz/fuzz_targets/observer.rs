@@ -1,4 +1,4 @@
-//! Replies of a server, as `slabwise steer` reads them, and requests for its metrics.
+//! Replies of a server, as `slabwise steer` and `slabwise advise` read them.
 
 #![no_main]
 
@@ -6,7 +6,6 @@ use libfuzzer_sys::fuzz_target;
 use slabwise_client::{Connection, LINE_LEN_MAX};
 use slabwise_observer::counters::Counters;
 use slabwise_observer::settings::Settings;
-use slabwise_steer::metrics;
 use std::io::{self, Cursor, Read, Write};
 
 /// A peer that has already sent all its replies.
@@ -36,5 +35,4 @@ fuzz_target!(|bytes: &[u8]| {
     }
     let mut connection = Connection::over(Replies(Cursor::new(bytes)), LINE_LEN_MAX);
     let _ = Settings::read(&mut connection);
-    metrics::parse(bytes);
 });

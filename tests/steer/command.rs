@@ -103,6 +103,11 @@ impl Steer {
         kill_process(pid.expect("the id of a process is positive"), signal).expect("it runs");
     }
 
+    /// Returns true if the command has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("the command is a child").is_some()
+    }
+
     /// Waits until the command ends.
     pub fn end(&mut self) -> ExitStatus {
         let mut status = None;

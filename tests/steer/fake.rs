@@ -12,12 +12,14 @@ const PAGE_SIZE_BYTES: u64 = 1 << 20;
 /// The gets that arrive between two readings, in each class.
 const GETS_PER_READING: u64 = 40_000;
 
-/// What the server does instead of a reply to `stats`.
+/// What the server does instead of a reply, to `stats` if not said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     None,
     /// It sends half of the reply and closes the connection.
     Cut,
+    /// It carries out the next command that changes it, sends half of the reply, and closes the connection.
+    CutChange,
     /// It sends lines that are not of the protocol.
     Garbage,
     /// It sends nothing.
@@ -33,6 +35,9 @@ pub struct Class {
     pub pages: u64,
     /// The hits of COLD between two readings.
     pub cold_hits: u64,
+    /// The gets between two readings, and those that were counted until now.
+    pub gets_per_reading: u64,
+    pub gets: u64,
 }
 
 /// The state of the server.
@@ -60,8 +65,13 @@ pub struct Fake {
 
 impl Fake {
     pub fn start() -> Fake {
-        let class =
-            |chunk_size_bytes, pages, cold_hits| Class { chunk_size_bytes, pages, cold_hits };
+        let class = |chunk_size_bytes, pages, cold_hits| Class {
+            chunk_size_bytes,
+            pages,
+            cold_hits,
+            gets_per_reading: GETS_PER_READING,
+            gets: 0,
+        };
         let state = Arc::new(Mutex::new(State {
             pid: 100,
             automove: 1,
@@ -93,7 +103,9 @@ impl Fake {
     pub fn restart(&self, pages: [u64; 3]) {
         let mut state = self.state();
         (state.pid, state.automove, state.pages_moved, state.readings) = (state.pid + 1, 1, 0, 0);
-        state.classes.iter_mut().zip(pages).for_each(|(class, pages)| class.pages = pages);
+        for (class, pages) in state.classes.iter_mut().zip(pages) {
+            (class.pages, class.gets) = (pages, 0);
+        }
     }
 }
 
@@ -113,10 +125,18 @@ fn serve(mut stream: TcpStream, shared: &Mutex<State>) {
             return;
         }
         let reply = state.answer(&line);
-        let fault = if line == "stats" { state.fault } else { Fault::None };
+        let fault = match state.fault {
+            Fault::CutChange if line.starts_with("slabs ") => {
+                state.fault = Fault::None;
+                Fault::Cut
+            }
+            Fault::CutChange => Fault::None,
+            fault if line == "stats" => fault,
+            _ => Fault::None,
+        };
         drop(state);
         let sent = match fault {
-            Fault::None => stream.write_all(reply.as_bytes()),
+            Fault::None | Fault::CutChange => stream.write_all(reply.as_bytes()),
             Fault::Cut => {
                 let _ = stream.write_all(&reply.as_bytes()[..reply.len() / 2]);
                 return;
@@ -166,7 +186,8 @@ impl State {
 
     fn general(&mut self) -> String {
         self.readings += 1;
-        let gets = self.readings * GETS_PER_READING * self.classes.len() as u64;
+        self.classes.iter_mut().for_each(|class| class.gets += class.gets_per_reading);
+        let gets: u64 = self.classes.iter().map(|class| class.gets).sum();
         let (pid, moved, misses) = (self.pid, self.pages_moved, gets / 10);
         let limit = self.pages() * PAGE_SIZE_BYTES;
         format!(
@@ -191,7 +212,7 @@ impl State {
     }
 
     fn slabs(&self) -> String {
-        let (mut text, readings) = (String::new(), self.readings);
+        let mut text = String::new();
         for (index, class) in self.classes.iter().enumerate() {
             let (number, per_page) = (index + 1, PAGE_SIZE_BYTES / class.chunk_size_bytes);
             let rows = [
@@ -200,8 +221,8 @@ impl State {
                 ("total_pages", class.pages),
                 ("used_chunks", class.pages * per_page),
                 ("free_chunks", 0),
-                ("get_hits", readings * GETS_PER_READING / 10 * 9),
-                ("cmd_set", readings * GETS_PER_READING / 10),
+                ("get_hits", class.gets / 10 * 9),
+                ("cmd_set", class.gets / 10),
             ];
             for (name, value) in rows {
                 let _ = write!(text, "STAT {number}:{name} {value}\r\n");
@@ -219,7 +240,7 @@ impl State {
                 ("number", items),
                 ("number_cold", items / 2),
                 ("age", 5),
-                ("evicted", readings * GETS_PER_READING / 10),
+                ("evicted", class.gets / 10),
                 ("outofmemory", 0),
                 ("hits_to_cold", readings * class.cold_hits),
             ];

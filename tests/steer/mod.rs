@@ -72,6 +72,66 @@ fn a_fault_of_the_server_costs_one_line_and_steering_continues() {
 }
 
 #[test]
+fn an_order_whose_reply_is_lost_is_no_move_of_somebody_else() {
+    let server = Fake::start();
+    let mut steer = Files::new(server.address).steer(&[]);
+    steer.await_line("moved a page");
+    let pages = server.state().classes[0].pages;
+    server.state().fault = Fault::CutChange;
+    wait_until("the order is carried out", SOON, || server.state().classes[0].pages > pages);
+    wait_until("the fault is logged", SOON, || steer.count("lost 127.0.0.1") == 1);
+    wait_until("steering continues", SOON, || steer.count("again, after") == 1);
+    let readings = server.state().readings;
+    wait_until("the moves are counted", SOON, || server.state().readings > readings + 10);
+    assert_eq!(steer.count("another steerer"), 0, "{:?}", steer.log());
+    assert!(steer.stop().success());
+    assert_eq!(server.state().automove, 1);
+}
+
+#[test]
+fn a_lost_reply_to_the_first_change_leaves_a_mode_that_is_restored() {
+    let server = Fake::start();
+    server.state().automove = 2;
+    server.state().fault = Fault::CutChange;
+    let files = Files::new(server.address);
+    let mut steer = files.steer(&[]);
+    // The first connection fails, which may be a wrong address.
+    assert_eq!(steer.end().code(), Some(1));
+    assert_eq!(server.state().automove, 0);
+    let printed = files.restore();
+    assert!(printed.contains("its mode is 2"), "{printed}");
+    assert_eq!(server.state().automove, 2);
+}
+
+#[test]
+fn a_class_keeps_its_last_page() {
+    let server = Fake::start();
+    server.state().classes[1].pages = 1;
+    server.state().classes[2].pages = 2;
+    let mut steer = Files::new(server.address).steer(&["--moves-per-minute", "6000"]);
+    steer.await_line("moved a page");
+    let readings = server.state().readings;
+    wait_until("steps follow", SOON, || server.state().readings > readings + 20);
+    assert!(server.state().classes.iter().all(|class| class.pages > 0));
+    assert_eq!(steer.count("refused"), 0, "no such order is sent: {:?}", steer.log());
+    assert!(steer.stop().success());
+    assert_eq!(server.state().automove, 1);
+}
+
+#[test]
+fn a_shift_of_the_traffic_is_logged() {
+    let server = Fake::start();
+    let mut steer = Files::new(server.address).steer(&[]);
+    // The noise of the traffic is known after some windows of two seconds.
+    wait_until("readings follow", SOON, || server.state().readings > 60);
+    assert_eq!(steer.count("the traffic has shifted"), 0, "{:?}", steer.log());
+    server.state().classes[1].gets_per_reading *= 4;
+    steer.await_line("the traffic has shifted, so pauses and holds end");
+    assert!(steer.stop().success());
+    assert_eq!(server.state().automove, 1);
+}
+
+#[test]
 fn a_server_that_is_silent_at_the_end_is_restored_later() {
     let server = Fake::start();
     let files = Files::new(server.address);
@@ -213,13 +273,13 @@ fn metrics_count_the_moves() {
     let address = url.and_then(|url| url.strip_suffix("/metrics")).expect("the address is logged");
     let ask = || {
         let mut stream = TcpStream::connect(address).expect("the command listens");
-        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("the command reads");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").expect("the command reads");
         let mut text = String::new();
         stream.read_to_string(&mut text).expect("the command answers");
         text
     };
     wait_until("the metrics have moves", SOON, || {
-        ask().contains("slabwise_steer_moves_total{purpose=\"policy\"}")
+        ask().contains("slabwise_steer_page_moves_total{purpose=\"policy\"}")
     });
     assert!(steer.stop().success());
 }

@@ -1,6 +1,6 @@
 //! `slabwise steer` with a real memcached, if one is installed, and with slabwise.
 
-use super::command::{Files, SOON};
+use super::command::{Files, SOON, Steer};
 use crate::support::{Client, Server, built_slabwise, stock_memcached, wait_until};
 use rustix::process::Signal;
 use slabwise_base::Random;
@@ -60,10 +60,41 @@ fn steers_and_restores(server: &Server) {
     assert_eq!(automove(&mut client), former);
 }
 
+/// Returns true if memcached is installed.
+fn has_memcached() -> bool {
+    let is_installed = Command::new("memcached").arg("-V").stdout(Stdio::null()).status().is_ok();
+    if !is_installed {
+        eprintln!("skipped: memcached is not installed (apt-get install memcached)");
+    }
+    is_installed
+}
+
+#[test]
+fn of_two_steerers_with_own_state_files_one_ends_and_the_mode_is_restored() {
+    if !has_memcached() {
+        return;
+    }
+    let server = Server::start(&stock_memcached().with(&["-m", "16"]));
+    let mut client = server.connect();
+    let former = automove(&mut client);
+    let (one, other) = (Files::new(server.address()), Files::new(server.address()));
+    let mut steerers = [one.steer(&[]), other.steer(&[])];
+    load_until(&mut client, || steerers.iter_mut().any(Steer::has_ended));
+    for steer in &mut steerers {
+        let lines = steer.count("another steerer has moved") + steer.count("the automover on");
+        match steer.has_ended() {
+            true => assert_eq!((lines, steer.end().code()), (1, Some(3)), "{:?}", steer.log()),
+            // The other one may end when the first one has restored the automover.
+            false => steer.send(Signal::TERM),
+        }
+        steer.end();
+    }
+    assert_eq!(automove(&mut client), former);
+}
+
 #[test]
 fn memcached_is_steered_and_restored_after_sigkill() {
-    if Command::new("memcached").arg("-V").stdout(Stdio::null()).status().is_err() {
-        eprintln!("skipped: memcached is not installed (apt-get install memcached)");
+    if !has_memcached() {
         return;
     }
     let command = stock_memcached().with(&["-m", "16"]);

@@ -1,15 +1,14 @@
 //! Exact misses of memcached's classes: each class is an LRU of its own, with a fixed number of chunks.
 //!
 //! ```text
-//! request --> the class with the smallest chunks that hold the item --> its StackDistances --> misses at three sizes
+//! request --> ClassStacks --> distance --> misses at three sizes of the class
 //! ```
 //!
 //! The program's main module calls it.
 
+use crate::stacks::{ClassStacks, Reference};
 use serde::Serialize;
-use slabwise_profile::StackDistances;
 use slabwise_replay::workload::{Op, Request};
-use std::collections::HashMap;
 use std::str::FromStr;
 
 /// A class of the server, as the argument `NUMBER:CHUNK_SIZE:CHUNKS`.
@@ -43,40 +42,31 @@ pub struct ClassMisses {
     pub misses: [u64; 3],
 }
 
-/// The stacks of all classes.
+/// The classes and their counts.
 pub struct Classes {
-    classes: Vec<(Class, StackDistances, ClassMisses)>,
-    /// The index of the class of each key.
-    keys: HashMap<u64, usize>,
+    classes: Vec<(Class, ClassMisses)>,
+    stacks: ClassStacks,
 }
 
 impl Classes {
     /// Starts with these classes.
     pub fn new(mut classes: Vec<Class>) -> Classes {
         classes.sort_by_key(|class| class.chunk_size_bytes);
+        let stacks = ClassStacks::new(classes.iter().map(|class| class.chunk_size_bytes).collect());
         let empty = |class: Class| {
             let misses = ClassMisses { class: class.number, gets: 0, misses: [0; 3] };
-            (class, StackDistances::default(), misses)
+            (class, misses)
         };
-        Classes { classes: classes.into_iter().map(empty).collect(), keys: HashMap::new() }
+        Classes { classes: classes.into_iter().map(empty).collect(), stacks }
     }
 
     /// Executes a request for an item of this size, and counts its misses if `is_counted`.
     pub fn request(&mut self, request: &Request, size_bytes: u64, is_counted: bool) {
-        let fits = |class: &Class| class.chunk_size_bytes >= size_bytes;
-        let found = self.classes.iter().position(|(class, ..)| fits(class));
-        let Some(index) = found.or(self.classes.len().checked_sub(1)) else { return };
-        if let Some(before) = self.keys.insert(request.key, index)
-            && before != index
-        {
-            self.classes[before].1.forget(request.key);
-        }
-        let (class, stack, counts) = &mut self.classes[index];
-        if request.op == Op::Delete {
-            return stack.forget(request.key);
-        }
-        let distance = stack.reference(request.key);
+        let Some(Reference { class, distance }) = self.stacks.request(request, size_bytes) else {
+            return;
+        };
         if request.op == Op::Get && is_counted {
+            let (class, counts) = &mut self.classes[class];
             counts.gets += 1;
             let sizes = [class.chunks / 2, class.chunks, 2 * class.chunks];
             for (misses, chunks) in counts.misses.iter_mut().zip(sizes) {
@@ -87,6 +77,6 @@ impl Classes {
 
     /// Returns the counts of all classes.
     pub fn counts(self) -> Vec<ClassMisses> {
-        self.classes.into_iter().map(|(.., counts)| counts).collect()
+        self.classes.into_iter().map(|(_, counts)| counts).collect()
     }
 }

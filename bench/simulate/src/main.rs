@@ -1,10 +1,11 @@
-//! Simulates caches, for bench/pace, bench/eviction and bench/curves: `slabwise-bench-simulate TASK ...`.
+//! Simulates caches, for bench/pace, bench/eviction, bench/curves and bench/steer: `slabwise-bench-simulate TASK ...`.
 //!
 //! ```text
 //! workload (the requests that `slabwise replay` sends) --> footprint: the bytes of all items of the workload
 //!                                                      |-> lru --> windows: misses and stored bytes
 //!                                                      |-> another simulation -------> miss-ratio, window-misses
-//!                                                      \-> classes --> class-misses: misses of memcached's classes
+//!                                                      |-> classes --> class-misses: misses of memcached's classes
+//!                                                      \-> split ----> static-split: the best pages of these classes
 //! ```
 //!
 //! A cache is used as `slabwise replay` uses a server: a get that misses stores the item. The size of an item is the
@@ -14,6 +15,10 @@
 
 mod classes;
 mod lru;
+mod memcached;
+mod split;
+mod stacks;
+mod steered;
 
 use clap::{Parser, Subcommand};
 use classes::{Class, ClassMisses, Classes};
@@ -23,8 +28,10 @@ use slabwise_replay::KEY_SIZE_BYTES;
 use slabwise_replay::workload::{self, Op, Request, Workload};
 use slabwise_simulation::Catalog;
 use slabwise_text::command;
+use split::{BestSplit, StaticSplits};
 use std::collections::HashMap;
 use std::process::ExitCode;
+use steered::Setup;
 
 /// The length to which `miss_ratio` cuts longer values. The servers refuse these values, so the simulated cache has an
 /// advantage.
@@ -91,6 +98,40 @@ enum Task {
         /// Number of requests before the first one that is counted
         #[arg(long, value_name = "N", default_value_t = 0)]
         from: u64,
+    },
+    /// Print the split of pages between memcached's classes, each an exact LRU, that has the fewest misses
+    StaticSplit {
+        #[command(flatten)]
+        input: Input,
+        /// Number of pages of all classes
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        pages: u64,
+        /// Number of times that the workload is replayed; each pass has a split of its own
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+        passes: u64,
+        /// Number of requests after which a pass has another split [default: all]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        window: Option<u64>,
+        /// Allow a class with items to have no page, as no memcached does
+        #[arg(long)]
+        no_first_pages: bool,
+    },
+    /// Print the misses and page moves of a simulated memcached that is steered, in virtual time
+    Steered {
+        #[command(flatten)]
+        input: Input,
+        /// Number of pages of all classes
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        pages: u64,
+        /// Number of times that the workload is replayed
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+        passes: u64,
+        /// Number of requests per second
+        #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u64).range(1..))]
+        rate: u64,
+        /// Move no pages
+        #[arg(long)]
+        alone: bool,
     },
 }
 
@@ -177,6 +218,16 @@ fn main() -> ExitCode {
             }
             Task::ClassMisses { input, classes, from } => {
                 serde_json::to_string(&class_misses(input, classes, *from)?)
+            }
+            Task::Steered { input, pages, passes, rate, alone } => {
+                let (pages, passes, rate, is_steered) = (*pages, *passes, *rate, !alone);
+                let setup = Setup { pages, passes, rate, is_steered };
+                serde_json::to_string(&steered::replay(&catalog(input)?, setup))
+            }
+            Task::StaticSplit { input, pages, passes, window, no_first_pages } => {
+                let window = window.unwrap_or(u64::MAX);
+                let splits = StaticSplits::new(*pages, !no_first_pages);
+                serde_json::to_string(&static_splits(input, splits, *passes, window)?)
             }
         };
         json.map(|json| json + "\n").map_err(|error| format!("cannot write JSON: {error}"))
@@ -274,6 +325,32 @@ fn class_misses(input: &Input, classes: &[Class], from: u64) -> Result<Vec<Class
         classes.request(&request, input.size_bytes(&request), number as u64 >= from);
     }
     Ok(classes.counts())
+}
+
+/// Replays the workload several times on exact LRUs. Returns the best split of each window of each pass.
+fn static_splits(
+    input: &Input,
+    mut splits: StaticSplits,
+    passes: u64,
+    window: u64,
+) -> Result<Vec<BestSplit>, String> {
+    let mut found = Vec::new();
+    for _ in 0..passes {
+        let mut requests = 0;
+        for request in input.open()? {
+            let request = request.map_err(|error| error.to_string())?;
+            splits.request(&request, input.size_bytes(&request));
+            requests += 1;
+            if requests == window {
+                found.push(splits.end_window()?);
+                requests = 0;
+            }
+        }
+        if requests > 0 {
+            found.push(splits.end_window()?);
+        }
+    }
+    Ok(found)
 }
 
 /// Executes a request, and after a miss the set of the same item. Returns the counts of this request.

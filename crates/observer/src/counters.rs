@@ -17,6 +17,7 @@ use slabwise_client::{Connection, Rows};
 use slabwise_policy::{ClassSnapshot, Snapshot};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::time::Duration;
 
 const GENERAL: &str = "stats";
 const SLABS: &str = "stats slabs";
@@ -24,6 +25,9 @@ const ITEMS: &str = "stats items";
 /// The number of units of the work clock in a second of [`ClassSnapshot::tail_age_work`]. memcached knows no work clock,
 /// and only the ratios of tail ages matter to a policy.
 const WORK_UNITS_PER_SECOND: u32 = 1_000;
+
+/// The largest number of items of a class. A server that reports more is none; sums of such numbers would overflow.
+const ITEMS_MAX: u64 = 1 << 40;
 
 /// The identity of a server process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +55,16 @@ pub struct QueueCounters {
     pub items: u64,
     /// The number of gets since the start that hit an item in the queue.
     pub hits: u64,
+}
+
+/// The lines that the server wrote for watchers since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LineCounts {
+    /// The lines that workers wrote.
+    pub written: u64,
+    /// The lines that workers did not write because their buffers were full, and those that were not sent because the
+    /// connection was too slow.
+    pub dropped: u64,
 }
 
 /// The counters of one class.
@@ -87,6 +101,10 @@ pub struct Counters {
     pub memory_limit_bytes: u64,
     /// The bytes of all pages.
     pub allocated_bytes: u64,
+    /// The processor time of the server since its start; `None` if it does not report a valid one.
+    pub processor_time: Option<Duration>,
+    /// `None` if the server has no watchers.
+    pub lines: Option<LineCounts>,
     /// The classes that own pages.
     pub classes: Vec<ClassCounters>,
 }
@@ -133,6 +151,8 @@ impl Counters {
             pages_free: optional(general, GENERAL, "slab_global_page_pool")?,
             memory_limit_bytes: total("limit_maxbytes")?,
             allocated_bytes: optional(slabs, SLABS, "total_malloced")?,
+            processor_time: processor_time(general),
+            lines: line_counts(general),
             classes: classes(slabs, items)?,
         })
     }
@@ -168,6 +188,17 @@ impl Counters {
     }
 }
 
+fn processor_time(general: &Rows) -> Option<Duration> {
+    let seconds = |name| Duration::try_from_secs_f64(general.get(name)?.value.parse().ok()?).ok();
+    Some(seconds("rusage_user")?.saturating_add(seconds("rusage_system")?))
+}
+
+fn line_counts(general: &Rows) -> Option<LineCounts> {
+    let count = |name| general.get(name)?.value.parse::<u64>().ok();
+    let dropped = count("log_worker_dropped")?.saturating_add(count("log_watcher_skipped")?);
+    Some(LineCounts { written: count("log_worker_written")?, dropped })
+}
+
 /// Returns the classes in the rows of `stats slabs` and `stats items`, in ascending order of their chunk sizes.
 fn classes(slabs: &Rows, items: &Rows) -> Result<Vec<ClassCounters>, ObserverError> {
     let mut classes: BTreeMap<u32, ClassCounters> = BTreeMap::new();
@@ -198,7 +229,7 @@ fn classes(slabs: &Rows, items: &Rows) -> Result<Vec<ClassCounters>, ObserverErr
         let Some(counters) = classes.get_mut(&number) else { continue };
         let value = || parse(ITEMS, &row.name, &row.value);
         match field {
-            "number" => counters.items = value()?,
+            "number" => counters.items = value()?.min(ITEMS_MAX),
             "number_hot" => counters.hot.items = value()?,
             "number_warm" => counters.warm.items = value()?,
             "number_cold" => counters.cold.items = value()?,

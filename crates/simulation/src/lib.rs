@@ -40,7 +40,7 @@ mod tests;
 
 pub use cache::{Catalog, Reference, Simulation};
 pub use miniature::MiniatureSimulation;
-pub use segmented::Segmented;
+pub use segmented::{Segmented, SegmentedCounts};
 
 use gl_cache::GlCache;
 use hyperbolic::Hyperbolic;

@@ -60,6 +60,20 @@ pub struct Segmented {
     marks: Vec<Marks>,
     /// Number of gets and stores so far.
     now: u64,
+    counts: SegmentedCounts,
+}
+
+/// The counts of a cache since its start, as memcached counts them for each class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentedCounts {
+    /// Gets that hit.
+    pub hits: u64,
+    /// Gets that hit an item in COLD.
+    pub hits_in_cold: u64,
+    /// Stores.
+    pub stores: u64,
+    /// Evictions for a store. An eviction for a smaller number of chunks is not counted.
+    pub evictions: u64,
 }
 
 impl Simulation for Segmented {
@@ -88,14 +102,40 @@ impl Segmented {
     pub fn new(key_count: usize, chunks: u64) -> Segmented {
         assert!(chunks > 0, "a simulated cache has at least one chunk, not 0");
         let (queues, marks) = (Queues::new(key_count), vec![Marks::default(); key_count]);
-        Segmented { chunks, queues, marks, now: 0 }
+        Segmented { chunks, queues, marks, now: 0, counts: SegmentedCounts::default() }
+    }
+
+    /// Changes the number of chunks. Evicts items until the others fit.
+    ///
+    /// # Panics
+    /// If `chunks` is 0.
+    pub fn resize(&mut self, chunks: u64) {
+        assert!(chunks > 0, "a simulated cache has at least one chunk, not 0");
+        self.chunks = chunks;
+        while self.held_bytes() > self.chunks {
+            let victim = self.victim();
+            self.queues.remove(victim);
+        }
+    }
+
+    /// Returns the counts since the start.
+    pub fn counts(&self) -> SegmentedCounts {
+        self.counts
+    }
+
+    /// Returns the number of items in COLD.
+    pub fn cold_items(&self) -> u64 {
+        self.count(COLD)
     }
 
     /// Gets a key without storing it after a miss. Returns true if the get hits.
-    fn look_up(&mut self, key: u32) -> bool {
+    pub fn look_up(&mut self, key: u32) -> bool {
         self.now += 1;
-        let is_hit = self.queues.queue_of(key).is_some();
+        let queue = self.queues.queue_of(key);
+        let is_hit = queue.is_some();
         if is_hit {
+            self.counts.hits += 1;
+            self.counts.hits_in_cold += u64::from(queue == Some(COLD));
             let marks = &mut self.marks[key as usize];
             marks.active |= marks.fetched;
             marks.fetched = true;
@@ -105,10 +145,13 @@ impl Segmented {
         is_hit
     }
 
-    fn store(&mut self, key: u32) {
+    /// Stores a key, and evicts an item if all chunks are used.
+    pub fn store(&mut self, key: u32) {
         self.now += 1;
+        self.counts.stores += 1;
         self.queues.remove(key);
         if self.held_bytes() == self.chunks {
+            self.counts.evictions += 1;
             let victim = self.victim();
             self.queues.remove(victim);
         }

@@ -90,6 +90,12 @@ impl Args {
     }
 }
 
+/// Returns the default policy.
+pub fn default_policy() -> PagePolicy {
+    parse_policy(DEFAULT_POLICY)
+        .unwrap_or_else(|error| panic!("the default policy is valid: {error}"))
+}
+
 /// Parses a page policy, and refuses those that cannot steer from outside.
 fn parse_policy(text: &str) -> Result<PagePolicy, String> {
     let (name, given) = text.split_once(':').unwrap_or((text, ""));

@@ -28,6 +28,9 @@ use slabwise_observer::counters::{ClassCounters, Counters};
 use slabwise_policy::{ClassProfile, Snapshot};
 use slabwise_profile::{Mrc, Point, Sample};
 
+/// The share of their weight that counts keep when the traffic has shifted: that of two half-lives. The shift is noticed
+/// after some seconds, so some of the counts are of the new traffic.
+const KEPT_AFTER_SHIFT: f64 = 0.25;
 /// The minimum half-life of counts, in gets.
 const HALF_LIFE_GETS_MIN: f64 = 400_000.0;
 /// COLD has at least this share of the chunks of a class, as far as the slope is concerned. A class that was just filled
@@ -44,6 +47,9 @@ const EVICTIONS_MIN: f64 = 0.5;
 pub trait Curves {
     /// Receives one reading of the counters, with the number of gets since the reading before.
     fn observe(&mut self, counters: &Counters);
+
+    /// Gives less weight to all counts so far, because the traffic has shifted.
+    fn shifted(&mut self);
 
     /// Returns the profile of each class, in the order of the classes of the snapshot; empty if there is none yet.
     fn profiles(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile>;
@@ -148,6 +154,15 @@ impl Curves for ColdHits {
         self.states.follow(&counters.classes, |class| class.shown, ClassState::new);
         for (class, state) in counters.classes.iter().zip(self.states.iter_mut()) {
             state.update(class, kept);
+        }
+    }
+
+    fn shifted(&mut self) {
+        for state in self.states.iter_mut() {
+            let ClassState { hits, misses, slope, evictions, last: _ } = state;
+            [hits, misses, slope, evictions]
+                .into_iter()
+                .for_each(|count| *count *= KEPT_AFTER_SHIFT);
         }
     }
 

@@ -9,6 +9,9 @@ use std::fs::OpenOptions;
 use std::io::{Write, stderr};
 use std::path::Path;
 use std::time::Duration;
+use time::format_description::BorrowedFormatItem;
+use time::macros::format_description;
+use time::{Duration as SignedDuration, UtcDateTime};
 
 /// The log.
 pub struct Journal {
@@ -54,33 +57,14 @@ impl Journal {
     }
 }
 
-/// Returns the date and the time in UTC, as RFC 3339 defines them.
+/// Returns the date and the time in UTC, as RFC 3339 defines them, with milliseconds.
 fn timestamp(since_epoch: Duration) -> String {
-    let seconds = since_epoch.as_secs();
-    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
-    let millis = since_epoch.as_millis() % 1_000;
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
-}
-
-/// Returns the year, month and day that is this number of days after 1970-01-01.
-fn date(days: u64) -> (u64, u64, u64) {
-    let is_leap = |year: u64| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-    };
-    let (mut year, mut left) = (1970, days);
-    while left >= 365 + u64::from(is_leap(year)) {
-        left -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 0;
-    while left >= lengths[month] {
-        left -= lengths[month];
-        month += 1;
-    }
-    (year, month as u64 + 1, left + 1)
+    const FORM: &[BorrowedFormatItem] =
+        format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
+    // The year 9999 is the last one that the form can show.
+    let time = UtcDateTime::UNIX_EPOCH
+        .saturating_add(since_epoch.try_into().unwrap_or(SignedDuration::MAX));
+    time.format(FORM).unwrap_or_else(|_| format!("{}s", since_epoch.as_secs()))
 }
 
 #[cfg(test)]

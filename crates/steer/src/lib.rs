@@ -5,6 +5,7 @@
 //!     |                                                    |-- curves: miss-ratio curves from the hits of COLD
 //!     |-- dialogue: orders page moves                      |-- policy (crate policy): a plan of page moves
 //!     |-- keeper:   the automover's mode, in saved         |-- trials: the effect of moves; undo
+//!     |                                                    |-- shift: notices other traffic
 //!     '-- journal, figures, metrics                        '-- rival, budget: other steerers, rate limit
 //! ```
 //!
@@ -27,10 +28,11 @@ mod error;
 mod figures;
 mod journal;
 mod keeper;
-pub mod metrics;
+mod metrics;
 mod rival;
 mod run;
 mod saved;
+mod shift;
 mod split;
 mod steerer;
 #[cfg(test)]
@@ -39,6 +41,13 @@ mod tracked;
 mod trial;
 mod trials;
 mod waiting;
+
+pub use args::default_policy;
+pub use curves::{ColdHits, Curves};
+pub use shift::Shift;
+pub use split::{Order, Split};
+pub use steerer::{Decision, Event, Limits, Purpose, Round, Steerer};
+pub use trial::{Effect, Verdict};
 
 use args::Args;
 use error::SteerError;

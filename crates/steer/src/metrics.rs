@@ -1,148 +1,127 @@
 //! An HTTP server that answers `GET /metrics`.
 //!
-//! Invariants: one connection at a time; a client holds it for one second while the request is read, and for one second
-//! while the response is written; at most [`REQUEST_LEN_MAX`] bytes of a request are read.
+//! Invariants: one connection at a time, for one request; a client holds it for at most [`CLIENT_TIME_MAX`]; at most
+//! [`HEADERS_BYTES_MAX`] bytes of the headers of a request are kept, and its body is not read.
 
 use crate::error::SteerError;
-use slabwise_base::Clock;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::figures::Figures;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::CONTENT_TYPE;
+use hyper::http::request::Parts;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
 
-/// The maximum length of a request, in bytes.
-pub const REQUEST_LEN_MAX: usize = 8 << 10;
-/// The longest time for reading a request, and for writing a response.
-const CLIENT_TIME_MAX: Duration = Duration::from_secs(1);
-
-/// The text that the HTTP server returns.
-#[derive(Clone, Debug, Default)]
-pub struct Shown(Arc<Mutex<String>>);
-
-impl Shown {
-    /// Replaces the text.
-    pub fn replace(&self, text: String) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = text;
-    }
-
-    fn text(&self) -> String {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// What a request asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
-    /// More bytes are needed.
-    Incomplete,
-    /// The metrics.
-    Metrics,
-    /// Another path.
-    NotFound,
-    /// Another method, or no HTTP.
-    Invalid,
-}
-
-/// Parses the bytes that a client has sent so far.
-pub fn parse(bytes: &[u8]) -> Request {
-    let has_end =
-        bytes.windows(4).any(|it| it == b"\r\n\r\n") || bytes.windows(2).any(|it| it == b"\n\n");
-    if !has_end {
-        return if bytes.len() < REQUEST_LEN_MAX { Request::Incomplete } else { Request::Invalid };
-    }
-    let line = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let mut words = line.split(u8::is_ascii_whitespace);
-    match (words.next(), words.next()) {
-        (Some(b"GET"), Some(b"/metrics")) => Request::Metrics,
-        (Some(b"GET"), Some(_)) => Request::NotFound,
-        _ => Request::Invalid,
-    }
-}
+/// The longest time for reading a request and writing its response.
+const CLIENT_TIME_MAX: Duration = Duration::from_secs(2);
+/// The maximum size of the headers of a request, in bytes.
+const HEADERS_BYTES_MAX: usize = 8 << 10;
+/// The pause after a connection could not be accepted, as without free descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Starts the HTTP server in a thread of its own, which ends with the process. Returns the address that it listens on.
-pub fn start(address: &str, shown: Shown) -> Result<SocketAddr, SteerError> {
+pub fn start(address: &str, figures: Figures) -> Result<SocketAddr, SteerError> {
     let failed = |error| SteerError::Metrics { address: address.to_owned(), error };
-    let listener = TcpListener::bind(address).map_err(failed)?;
-    let bound = listener.local_addr().map_err(failed)?;
-    let run = move || {
-        for stream in listener.incoming().flatten() {
-            // A client that has gone is of no interest.
-            let _ = answer(stream, &shown);
-        }
+    let socket = std::net::TcpListener::bind(address).map_err(failed)?;
+    socket.set_nonblocking(true).map_err(failed)?;
+    let bound = socket.local_addr().map_err(failed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+    let runtime = runtime.map_err(failed)?;
+    let listener = {
+        let _entered = runtime.enter();
+        TcpListener::from_std(socket).map_err(failed)?
     };
+    let run = move || runtime.block_on(serve(listener, &figures));
     std::thread::Builder::new().name("metrics".to_owned()).spawn(run).map_err(failed)?;
     Ok(bound)
 }
 
-fn answer(mut stream: TcpStream, shown: &Shown) -> std::io::Result<()> {
-    stream.set_write_timeout(Some(CLIENT_TIME_MAX))?;
-    let clock = Clock::real();
-    let mut bytes = vec![0; REQUEST_LEN_MAX];
-    let mut len = 0;
-    let request = loop {
-        let elapsed = Duration::from_nanos(clock.nanos());
-        let left = CLIENT_TIME_MAX.saturating_sub(elapsed);
-        if left.is_zero() {
-            return Ok(());
+async fn serve(listener: TcpListener, figures: &Figures) {
+    loop {
+        match listener.accept().await {
+            // A client that is too slow or has gone is of no interest.
+            Ok((stream, _)) => {
+                drop(tokio::time::timeout(CLIENT_TIME_MAX, serve_client(stream, figures)).await);
+            }
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
-        stream.set_read_timeout(Some(left))?;
-        let count = stream.read(&mut bytes[len..])?;
-        len += count;
-        match parse(&bytes[..len]) {
-            Request::Incomplete if count > 0 => {}
-            request => break request,
-        }
+    }
+}
+
+async fn serve_client(stream: TcpStream, figures: &Figures) -> hyper::Result<()> {
+    let service = service_fn(|request: hyper::Request<Incoming>| {
+        let (parts, _) = request.into_parts();
+        std::future::ready(Ok::<_, Infallible>(answer(&parts, figures)))
+    });
+    let mut server = http1::Builder::new();
+    server.keep_alive(false).max_buf_size(HEADERS_BYTES_MAX);
+    server.serve_connection(TokioIo::new(stream), service).await
+}
+
+/// Returns the response to a request with these headers.
+fn answer(request: &Parts, figures: &Figures) -> Response<Full<Bytes>> {
+    let (status, body) = match (&request.method, request.uri.path()) {
+        (&Method::GET, "/metrics") => match figures.text() {
+            Ok(text) => (StatusCode::OK, text),
+            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+        },
+        (&Method::GET, _) => (StatusCode::NOT_FOUND, "the path is /metrics\n".to_owned()),
+        _ => (StatusCode::METHOD_NOT_ALLOWED, "send GET /metrics\n".to_owned()),
     };
-    let (status, body) = match request {
-        Request::Metrics => ("200 OK", shown.text()),
-        Request::NotFound => ("404 Not Found", "the path is /metrics\n".to_owned()),
-        Request::Incomplete | Request::Invalid => {
-            ("400 Bad Request", "send GET /metrics\n".to_owned())
-        }
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    let kind = hyper::header::HeaderValue::from_static(prometheus::TEXT_FORMAT);
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{REQUEST_LEN_MAX, Request, Shown, parse, start};
+    use super::{HEADERS_BYTES_MAX, start};
+    use crate::figures::Figures;
     use std::io::{Read, Write};
-    use std::net::TcpStream;
+    use std::net::{SocketAddr, TcpStream};
 
-    #[test]
-    fn only_get_of_the_path_is_answered() {
-        let cases: [(&[u8], Request); 6] = [
-            (b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", Request::Metrics),
-            (b"GET /metrics\n\n", Request::Metrics),
-            (b"GET / HTTP/1.1\r\n\r\n", Request::NotFound),
-            (b"POST /metrics HTTP/1.1\r\n\r\n", Request::Invalid),
-            (b"\r\n\r\n", Request::Invalid),
-            (b"GET /metrics HTTP/1.1\r\n", Request::Incomplete),
-        ];
-        for (bytes, expected) in cases {
-            assert_eq!(parse(bytes), expected, "{}", bytes.escape_ascii());
-        }
-        assert_eq!(parse(&vec![b'x'; REQUEST_LEN_MAX]), Request::Invalid);
+    /// Sends a request, and returns the response.
+    fn ask(address: SocketAddr, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(address).expect("the server listens");
+        stream.write_all(request).expect("the server reads");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).expect("the server answers");
+        response
     }
 
     #[test]
-    fn a_client_receives_the_text() {
-        let shown = Shown::default();
-        shown.replace("figures 1\n".to_owned());
-        let address = start("127.0.0.1:0", shown).expect("a port is free");
-        let mut stream = TcpStream::connect(address).expect("the server listens");
-        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("the server reads");
-        let mut response = String::new();
-        stream.read_to_string(&mut response).expect("the server answers");
-        assert!(
-            response.starts_with("HTTP/1.1 200 OK") && response.ends_with("figures 1\n"),
-            "{response}"
-        );
+    fn only_get_of_the_path_is_answered() {
+        let address = start("127.0.0.1:0", Figures::new()).expect("a port is free");
+        for (request, status) in [
+            ("GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 200"),
+            ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 404"),
+            ("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", "HTTP/1.1 405"),
+            ("stats\r\n\r\n", "HTTP/1.1 400"),
+        ] {
+            let response = ask(address, request.as_bytes());
+            assert!(response.starts_with(status), "{request}: {response}");
+        }
+        let response = ask(address, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(response.ends_with("slabwise_steer_shifts_total 0\n"), "{response}");
+    }
+
+    #[test]
+    fn a_client_that_sends_too_much_or_nothing_does_not_stop_the_others() {
+        let address = start("127.0.0.1:0", Figures::new()).expect("a port is free");
+        let _silent = TcpStream::connect(address).expect("the server listens");
+        let mut long = TcpStream::connect(address).expect("the server listens");
+        // The server may close the connection before it has read all bytes.
+        let _ = long.write_all(b"GET /metrics HTTP/1.1\r\nX: ");
+        let _ = long.write_all(&vec![b'x'; 2 * HEADERS_BYTES_MAX]);
+        let response = ask(address, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert!(response.starts_with("HTTP/1.1 200"), "{response}");
     }
 }

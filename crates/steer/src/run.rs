@@ -18,8 +18,9 @@ use crate::error::SteerError;
 use crate::figures::Figures;
 use crate::journal::Journal;
 use crate::keeper::{GiveBack, Keeper, OFF, TakeOver};
-use crate::metrics::{self, Shown};
+use crate::metrics;
 use crate::saved::{StateFile, default_path};
+use crate::shift::Shift;
 use crate::split::{Order, Split};
 use crate::steerer::{Decision, Event, Limits, Purpose, Round, Steerer};
 use crate::waiting::Waiting;
@@ -68,7 +69,6 @@ pub struct Driver<'a> {
     keeper: Keeper,
     steerer: Steerer,
     figures: Figures,
-    shown: Shown,
     waiting: Waiting,
     has_steered: bool,
     /// The last round that was logged by a dry run.
@@ -92,9 +92,9 @@ impl<'a> Driver<'a> {
         let waiting = Waiting::start()?;
         let mut journal = Journal::open(args.log.as_deref())?;
         let keeper = keeper(args)?;
-        let shown = Shown::default();
+        let figures = Figures::new();
         if let Some(address) = &args.metrics {
-            let address = metrics::start(address, shown.clone())?;
+            let address = metrics::start(address, figures.clone())?;
             journal.line(format_args!("metrics are at http://{address}/metrics"));
         }
         let limits = Limits { moves_per_minute: args.moves_per_minute, pages_min: args.pages_min };
@@ -105,8 +105,7 @@ impl<'a> Driver<'a> {
             journal,
             keeper,
             steerer,
-            figures: Figures::default(),
-            shown,
+            figures,
             waiting,
             has_steered: false,
             logged: Vec::new(),
@@ -119,7 +118,7 @@ impl<'a> Driver<'a> {
         loop {
             let mut worked = false;
             let ended = self.session(&mut worked);
-            self.figures.is_connected = false;
+            self.figures.connected.set(0);
             match ended {
                 Ok(end) => return self.end(end),
                 Err(error) if !error.is_of_connection() => {
@@ -129,12 +128,11 @@ impl<'a> Driver<'a> {
                 // A wrong address is an error of the operator, and waiting does not help.
                 Err(error) if !self.has_steered => return Err(error),
                 Err(error) => {
-                    self.figures.failures += 1;
+                    self.figures.failures.inc();
                     let server = &self.args.server;
                     self.journal.trouble(format_args!("lost {server}: {error}; connecting again"));
                 }
             }
-            self.show();
             backoff = if worked { BACKOFF_MIN } else { (backoff * 2).min(BACKOFF_MAX) };
             if self.waiting.wait(backoff) {
                 return self.end(End::Signal);
@@ -153,7 +151,8 @@ impl<'a> Driver<'a> {
         if let Some(end) = self.take_over(&mut connection, &settings, &counters)? {
             return Ok(end);
         }
-        (self.has_steered, self.figures.is_connected) = (true, true);
+        self.has_steered = true;
+        self.figures.connected.set(1);
         loop {
             let decision = self.steerer.observe(&counters, self.waiting.nanos());
             self.log_events();
@@ -163,8 +162,7 @@ impl<'a> Driver<'a> {
                 Decision::Move(round) if self.args.dry_run => self.log_plan(&round, &counters),
                 Decision::Move(round) => self.carry_out(&mut connection, &round, &counters)?,
             }
-            self.figures.split = Split::of(&counters);
-            self.show();
+            self.figures.show_split(&Split::of(&counters));
             if !*worked {
                 self.journal.works(&self.args.server);
                 *worked = true;
@@ -240,12 +238,19 @@ impl<'a> Driver<'a> {
         for event in self.steerer.take_events() {
             match event {
                 Event::Restarted => {
-                    self.figures.restarts += 1;
+                    self.figures.restarts.inc();
                     self.journal
                         .line("the server has restarted: moving pages to the last split again");
                 }
                 Event::Reapplied => {
                     self.journal.line("the last split is reached, as far as classes have pages")
+                }
+                Event::Shifted(shift) => {
+                    self.figures.shifts.inc();
+                    self.journal.line(format_args!(
+                        "the traffic has shifted, so pauses and holds end: {}",
+                        describe_shift(shift)
+                    ));
                 }
                 Event::Measured(effect) => {
                     self.figures.measured(effect);
@@ -258,12 +263,6 @@ impl<'a> Driver<'a> {
                     ));
                 }
             }
-        }
-    }
-
-    fn show(&mut self) {
-        if self.args.metrics.is_some() {
-            self.shown.replace(self.figures.text());
         }
     }
 
@@ -441,6 +440,18 @@ fn describe(order: Order, counters: &Counters, pages: &mut Split) -> String {
         order.victim.wire(),
         order.receiver.wire(),
     )
+}
+
+fn describe_shift(shift: Shift) -> String {
+    match shift {
+        Shift::Mix(share) => {
+            format!("{:.0} % of the requests are for other classes", 100.0 * share)
+        }
+        Shift::Misses(before, now) => {
+            let (before, now) = (1_000.0 * before, 1_000.0 * now);
+            format!("{before:.2} misses per 1,000 gets before, {now:.2} now")
+        }
+    }
 }
 
 /// Describes the predicted saving of a round.

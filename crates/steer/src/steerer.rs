@@ -5,6 +5,7 @@
 //!                   |
 //!                   +-- process changed?          forget everything but the split
 //!                   +-- moves of others?          stop
+//!                   +-- shifted traffic?          forget what was measured, and allow as many moves as at the start
 //!                   +-- a split to reach again?   its moves, as far as classes have pages to give
 //!                   +-- a trial to undo?          the moves back
 //!                   '-- policy: a plan            its moves, within the rate limit, if no trial forbids it
@@ -22,6 +23,7 @@ use crate::budget::Budget;
 use crate::curves::Curves;
 use crate::due::LastStep;
 use crate::rival::OwnMoves;
+use crate::shift::{Shift, ShiftDetector};
 use crate::split::{Order, Split};
 use crate::trial::Effect;
 use crate::trials::{Progress, SECOND_NANOS, Trials};
@@ -33,7 +35,7 @@ use slabwise_policy::{PagePolicy, Plan, Snapshot};
 const LARGE_SAVING: f64 = 0.03;
 /// A move must save at least this share of the mean misses per page: the misses of all classes divided by the number of
 /// pages. So the moves of a tenth of all pages save at least 2 % of the misses, or are not worth their items.
-const MOVE_SAVING_MIN: f64 = 0.2;
+const MOVE_SAVING_MIN: f64 = 0.15;
 /// The longest time for reaching the split of before a restart. A class may never have enough pages to give.
 const REAPPLY_NANOS_MAX: u64 = 120 * SECOND_NANOS;
 /// The longest time from an accepted order to the beginning of the move.
@@ -101,6 +103,8 @@ pub enum Event {
     Measured(Effect),
     /// The split of before the restart was reached, as far as possible.
     Reapplied,
+    /// The traffic has shifted.
+    Shifted(Shift),
 }
 
 /// The state machine.
@@ -115,6 +119,7 @@ pub struct Steerer {
     own_moves: OwnMoves,
     ordered_at_nanos: Option<u64>,
     trials: Trials,
+    shift: ShiftDetector,
     last_step: Option<LastStep>,
     last: Option<Counters>,
     turnovers: f64,
@@ -137,6 +142,7 @@ impl Steerer {
             own_moves: OwnMoves::default(),
             ordered_at_nanos: None,
             trials: Trials::default(),
+            shift: ShiftDetector::default(),
             last_step: None,
             last: None,
             turnovers: 0.0,
@@ -170,6 +176,7 @@ impl Steerer {
         if foreign > 0 {
             return Decision::Rival(foreign);
         }
+        self.follow_traffic(counters, nanos);
         self.curves.observe(counters);
         self.count_turnovers(counters);
         self.last = Some(counters.clone());
@@ -240,14 +247,27 @@ impl Steerer {
             self.policy = self.fresh_policy.clone();
             (self.budget, self.last_step, self.turnovers) = (None, None, 0.0);
             self.trials = Trials::default();
+            self.shift = ShiftDetector::default();
             self.target = (!self.split.is_empty()).then(|| (self.split.clone(), 0));
         } else if counters.gets < last.gets {
             self.trials.forget_readings();
+            self.shift.forget_window();
             self.last_step = None;
         } else {
             return;
         }
         self.last = None;
+    }
+
+    /// Forgets what was measured if the traffic has shifted, and allows as many moves as at the start.
+    fn follow_traffic(&mut self, counters: &Counters, nanos: u64) {
+        let Some(shift) = self.shift.observe(counters, nanos) else { return };
+        self.events.push(Event::Shifted(shift));
+        self.trials.shifted();
+        self.curves.shifted();
+        if let Some(budget) = &mut self.budget {
+            budget.refill(nanos);
+        }
     }
 
     /// Adds the bytes that were stored since the last reading.

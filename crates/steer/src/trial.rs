@@ -10,6 +10,9 @@
 //! former misses per request and the change of the control group (the difference in differences; D. Card, A. B.
 //! Krueger, "Minimum Wages and Employment", American Economic Review 84, 1994).
 //!
+//! The control group can mislead: its misses may fall because its items now fit, while those of the other classes stay.
+//! So a trial hurt only if the misses per request of its classes rose, too.
+//!
 //! Invariant: a trial without enough misses to exclude chance is unclear.
 
 use crate::split::Split;
@@ -128,7 +131,7 @@ pub fn judge(split: &Split, before: &Period, after: &Period) -> Effect {
     let (gets, misses) = after.totals();
     let limit = (DEVIATIONS_MIN * deviation).max(EXCESS_SHARE_MIN * misses);
     let verdict = match excess {
-        _ if excess > limit => Verdict::Hurt,
+        _ if excess.min(moved.misses - moved.expected) > limit => Verdict::Hurt,
         _ if excess < -limit => Verdict::Helped,
         _ => Verdict::Unclear,
     };
@@ -177,6 +180,12 @@ mod tests {
         assert_eq!(judged([500, 500, 500], [800, 800, 800]).verdict, Verdict::Unclear);
         // Only the classes of the trial have.
         assert_eq!(judged([500, 500, 500], [800, 800, 500]).verdict, Verdict::Hurt);
+    }
+
+    #[test]
+    fn fewer_misses_of_the_control_group_alone_are_no_harm() {
+        assert_eq!(judged([500, 500, 1_000], [480, 450, 500]).verdict, Verdict::Unclear);
+        assert_eq!(judged([500, 500, 1_000], [800, 450, 500]).verdict, Verdict::Hurt);
     }
 
     #[test]

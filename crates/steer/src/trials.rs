@@ -115,6 +115,12 @@ impl Trials {
         self.open = None;
     }
 
+    /// Ends the pause, the holds and the open trial, because the traffic has shifted: what was measured says nothing about
+    /// the present traffic.
+    pub fn shifted(&mut self) {
+        *self = Trials::default();
+    }
+
     /// Records that a round has moved pages. `before` are the counters before the round.
     pub fn moved(&mut self, before: &Counters, nanos: u64) {
         if let Some(trial) = &mut self.open {

@@ -30,9 +30,13 @@ pub enum HistogramLine {
     Header,
     /// The line `END`.
     End,
+    /// Items of a size.
     Items {
+        /// The form of the line.
         form: Form,
+        /// The size of each item, at least 1.
         size_bytes: usize,
+        /// The number of items.
         items: u64,
     },
 }
@@ -81,9 +85,10 @@ pub fn parse(line: &[u8]) -> Result<HistogramLine, String> {
     let words: Vec<&str> = text.split(is_separator).filter(|word| !word.is_empty()).collect();
     match words[..] {
         ["END"] => Ok(HistogramLine::End),
-        ["STAT", "sizes_status", status] => Err(format!(
-            "'STAT sizes_status {status}': the server does not count sizes: start it with -o \
-             track_sizes, or use --from-server, which does not need them"
+        ["STAT", "sizes_status", _] => Err(format!(
+            "{}: the server does not count sizes: start it with -o \
+             track_sizes, or use --from-server, which does not need them",
+            quoted(line)
         )),
         ["STAT", size, count] => parse_items(Form::Stats, size, count),
         ["STAT", ..] => {

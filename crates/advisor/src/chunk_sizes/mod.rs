@@ -25,6 +25,8 @@ pub(crate) mod sizes_seen;
 mod tests;
 
 pub use args::is_ours;
+pub use histogram::{Form, HistogramLine, parse as parse_histogram_line};
+pub use server::parse_metadump_line;
 
 use advice::Advice;
 use args::Args;

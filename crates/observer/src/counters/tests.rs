@@ -1,10 +1,11 @@
 //! Tests of the counters with replies of memcached, and with damaged replies.
 
-use super::{Counters, ProcessIdentity, QueueCounters};
+use super::{Counters, LineCounts, ProcessIdentity, QueueCounters};
 use crate::settings::Settings;
 use slabwise_base::{ClassId, Random, Ticks};
 use slabwise_client::{Connection, LINE_LEN_MAX};
 use std::io::{self, Cursor, Read, Write};
+use std::time::Duration;
 
 const STATS: &str = "STAT pid 7\r\nSTAT uptime 10\r\nSTAT time 110\r\nSTAT cmd_get 50\r\n\
     STAT get_misses 5\r\nSTAT limit_maxbytes 3145728\r\nSTAT slab_reassign_running 1\r\n\
@@ -123,4 +124,23 @@ fn damaged_replies_cause_errors_and_no_panic() {
         assert!(Settings::read(&mut replying(&bytes)).is_err(), "no reply begins with VERSION");
     }
     assert!(refused > 500, "most damage is noticed: {refused} of 2,000");
+}
+
+#[test]
+fn the_counts_for_watchers_are_optional() {
+    let found = read(valid().as_bytes()).expect("the replies are valid");
+    assert_eq!((found.processor_time, found.lines), (None, None));
+    let rows = "STAT rusage_user 1.25\r\nSTAT rusage_system 0.5\r\nSTAT log_worker_dropped 3\r\n\
+        STAT log_watcher_skipped 4\r\nSTAT log_worker_written 100\r\nSTAT pid 7\r\n";
+    let found = |rows: &str| {
+        let replies = valid().replacen("STAT pid 7\r\n", rows, 1);
+        let found = read(replies.as_bytes()).expect("the replies are valid");
+        (found.processor_time, found.lines)
+    };
+    let lines = Some(LineCounts { written: 100, dropped: 7 });
+    assert_eq!(found(rows), (Some(Duration::from_millis(1_750)), lines));
+    for invalid in ["-1", "NaN", "x", "1e99"] {
+        assert_eq!(found(&rows.replace("1.25", invalid)), (None, lines), "{invalid}");
+    }
+    assert_eq!(found(&rows.replace("100", "-1")).1, None);
 }

@@ -1,5 +1,6 @@
 //! The options of observing traffic, and its errors.
 
+use crate::error::ObserverError;
 use slabwise_client::ClientError;
 use std::time::Duration;
 
@@ -52,6 +53,9 @@ pub enum TrafficError {
     /// The server sent a line to the watcher that has no known form.
     #[error("unexpected line '{}' after 'watch'; expected lines that start with ts=", .0.escape_ascii())]
     UnexpectedLine(Vec<u8>),
+    /// The counters cannot be read.
+    #[error(transparent)]
+    Counters(#[from] ObserverError),
     /// The reply to `stats` lacks a row or its value has another form.
     #[error(
         "the reply to '{command}' has no valid row '{row}'; give the address of a memcached 1.6"

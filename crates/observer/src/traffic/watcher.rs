@@ -11,12 +11,13 @@
 //! connection; it sends only `stats` and `watch`, so it changes nothing on the server.
 
 use super::budget::Budget;
-use super::counters::{Counted, Counters};
+use super::counters::{Counted, Reading};
 use super::estimates::Estimates;
 use super::line::{self, Line};
 use super::options::{Options, TrafficError};
 use super::order::Order;
 use super::window::{KeyAccess, Window};
+use crate::counters::Counters;
 use slabwise_base::memcached::beside_value_bytes;
 use slabwise_base::sampling::{is_sampled, threshold_of};
 use slabwise_base::{Clock, KeyHasher};
@@ -160,7 +161,8 @@ impl Watcher {
         request_lines(&mut lines, self.connector.timeouts.read, &self.clock)?;
         let mut state = lock(&self.shared);
         let last = state.counted.last();
-        let (items, dropped_before) = last.map_or((0, 0), |last| (last.items(), last.dropped));
+        let (items, dropped_before) =
+            last.map_or((0, 0), |last| (last.items(), last.lines.dropped));
         let expected = (items as f64 * self.options.range_factor).max(1.0);
         let sampling_rate = (0.8 * self.options.keys_max as f64 / expected).min(1.0);
         if state.cost.windows > 0 {
@@ -321,16 +323,16 @@ impl Meter {
         clock: &Clock,
         shared: &Mutex<State>,
     ) -> Result<u64, TrafficError> {
-        let counters = Counters::read(stats)?;
+        let reading = Reading::of(Counters::read(stats)?)?;
         let now_nanos = clock.nanos();
         if let Some((server, nanos)) = self.last {
             let elapsed = Duration::from_nanos(now_nanos - nanos);
-            self.budget.earn(counters.server.saturating_sub(server), elapsed);
+            self.budget.earn(reading.server.saturating_sub(server), elapsed);
         }
-        self.last = Some((counters.server, now_nanos));
-        let dropped = counters.dropped;
+        self.last = Some((reading.server, now_nanos));
+        let dropped = reading.lines.dropped;
         let mut state = lock(shared);
-        state.counted.add(counters);
+        state.counted.add(reading);
         state.cost.elapsed = Duration::from_nanos(now_nanos);
         Ok(dropped)
     }

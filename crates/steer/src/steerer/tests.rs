@@ -17,7 +17,8 @@ struct World {
     server: Counters,
     steerer: Steerer,
     second: u64,
-    /// The misses of each class in a second.
+    /// The requests and the misses of each class in a second.
+    requests: [u64; 3],
     misses: [u64; 3],
 }
 
@@ -28,6 +29,7 @@ impl World {
             server: counters(&[(1_000, 10), (2_000, 10), (4_000, 10)]),
             steerer: Steerer::new(policy, Box::<ColdHits>::default(), limits),
             second: 0,
+            requests: [10_000; 3],
             misses: [1_000; 3],
         }
     }
@@ -38,7 +40,7 @@ impl World {
         for class in 0..3 {
             let cold_hits = if class == 0 { 300 } else { 0 };
             let misses = self.misses[class];
-            request(&mut self.server, class, 10_000 - misses, misses, cold_hits);
+            request(&mut self.server, class, self.requests[class] - misses, misses, cold_hits);
         }
         self.steerer.observe(&self.server, self.second * SECOND_NANOS)
     }
@@ -163,6 +165,19 @@ fn a_trial_that_hurt_is_undone_and_its_classes_are_held() {
     world.misses[victim] = 1_000;
     let after = world.moves_in(250);
     assert_eq!(after, 0, "the receiver is held for five minutes");
+}
+
+#[test]
+fn a_shift_of_the_traffic_allows_the_moves_that_a_pause_forbids() {
+    let mut world = World::new(Limits { moves_per_minute: 0.01, ..limits() });
+    assert!(world.moves_in(600) > 0);
+    assert_eq!(world.moves_in(300), 0, "all moves that are allowed at once are made");
+    world.steerer.take_events();
+    world.requests = [40_000, 5_000, 5_000];
+    let moves = world.moves_in(60);
+    let events = world.steerer.take_events();
+    assert!(events.iter().any(|it| matches!(it, Event::Shifted(_))), "{events:?}");
+    assert!(moves > 0);
 }
 
 #[test]

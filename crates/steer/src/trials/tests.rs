@@ -88,6 +88,22 @@ fn each_trial_that_does_not_help_doubles_the_pause() {
 }
 
 #[test]
+fn a_shift_of_the_traffic_ends_the_pause_the_holds_and_the_open_trial() {
+    let mut world = World::new();
+    world.pass(25, 100);
+    world.move_page();
+    let Progress::Measured(effect, _) = world.pass(30, 300) else { panic!("the trial ends") };
+    assert_eq!(effect.verdict, Verdict::Hurt);
+    assert!(!world.may_begin(world.nanos) && world.trials.is_held(100, world.nanos));
+    world.trials.shifted();
+    assert!(world.may_begin(world.nanos) && !world.trials.is_held(100, world.nanos));
+    world.pass(25, 100);
+    world.move_page();
+    world.trials.shifted();
+    assert_eq!(world.pass(60, 900), Progress::Open, "the traffic before was another one");
+}
+
+#[test]
 fn rounds_join_a_trial_in_its_first_seconds() {
     let mut world = World::new();
     world.pass(25, 100);

@@ -95,7 +95,7 @@ fn request_dump(
 
 /// Returns the class number and the size of the item that a line of a metadump describes. Returns `None` if the line is
 /// invalid.
-fn parse(line: &[u8]) -> Option<(u64, usize)> {
+pub fn parse(line: &[u8]) -> Option<(u64, usize)> {
     let text = std::str::from_utf8(line).ok()?;
     text.strip_prefix("key=")?;
     let field = |name: &str| text.split(' ').find_map(|word| word.strip_prefix(name));

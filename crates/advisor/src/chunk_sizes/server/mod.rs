@@ -15,6 +15,7 @@ mod state;
 use crate::chunk_sizes::error::AdvisorError;
 use crate::chunk_sizes::sizes_seen::{BIN_BYTES, LimitExceeded, Source, spread};
 use dialogue::{Answer, Dialogue};
+pub use dump::parse as parse_metadump_line;
 use slabwise_client::{Connector, Row};
 #[cfg(test)]
 pub use state::ClassState;
