@@ -1,6 +1,6 @@
 //! Processes that end during an upgrade, at each step.
 
-use super::setup::{Items, Peer, Setup, assert_filled, fill};
+use super::setup::{HELLO, Items, Peer, Setup, assert_filled, fill};
 use rustix::process::Signal;
 
 #[test]
@@ -14,7 +14,7 @@ fn the_old_process_serves_on_if_the_new_one_ends_at_any_step_before_it_takes_ove
             let peer = Peer::connect(&setup);
             let mut kept = Vec::new();
             for (number, (message, reply)) in [
-                ("hello\nversion=1\n", "offer"),
+                (HELLO, "offer"),
                 ("", "socket"),
                 ("", "memory"),
                 ("collect\n", "connections"),
@@ -49,7 +49,7 @@ fn a_new_process_that_ends_after_it_took_over_leaves_no_process() {
     let setup = Setup::new(Items::Nameless, &[], "");
     let mut server = setup.start();
     let peer = Peer::connect(&setup);
-    peer.send("hello\nversion=1\n");
+    peer.send(HELLO);
     peer.receive("memory");
     peer.send("collect\n");
     peer.receive("state");
@@ -72,7 +72,6 @@ fn a_killed_old_process_leaves_one_that_serves_or_an_end() {
         drop(client);
         let address = server.address();
         let mut new = setup.spawn_upgrade(&[], "log1");
-        setup.wait_for_log("log1", "requests wait");
         server.signal(Signal::KILL);
         server.wait_for_signal();
         match crate::support::wait_until_some(super::setup::TIMEOUT, || {

@@ -1,6 +1,6 @@
 //! What a handover keeps: connections, sockets, items and times.
 
-use super::setup::{Items, Setup, assert_filled, fill};
+use super::setup::{HELLO, Items, Setup, assert_filled, fill};
 use crate::support::Client;
 use std::os::unix::net::UnixStream;
 
@@ -95,7 +95,7 @@ fn connections_during_the_pause_wait_in_the_queue() {
     let mut server = setup.start();
     let address = server.address();
     let peer = super::setup::Peer::connect(&setup);
-    peer.send("hello\nversion=1\n");
+    peer.send(HELLO);
     peer.receive("memory");
     peer.send("collect\n");
     peer.receive("state");

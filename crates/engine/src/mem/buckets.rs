@@ -14,6 +14,7 @@
 use super::arena::prefetch;
 use super::mapping::{HugePages, Mapping, MappingError};
 use crate::layout::{ADDRESS_BITS, ChunkAddress};
+use rustix::mm::Advice;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -40,6 +41,16 @@ const _: () = assert!(size_of::<Bucket>() == 64, "a bucket is one cache line");
 const _: () = assert!(ADDRESS_BITS == 40, "low and high together hold an address of 32 + 8 bits");
 
 impl Bucket {
+    /// Calls `visit` with the address of each entry of a bucket with these bytes, as bits.
+    #[inline]
+    pub fn for_each_bits(bytes: &[u8; size_of::<Bucket>()], mut visit: impl FnMut(u64)) {
+        let low_at = |entry| offset_of!(Bucket, low) + 4 * entry;
+        for entry in (0..ENTRIES_PER_BUCKET).filter(|&entry| bytes[entry] != 0) {
+            let low = u32::from_ne_bytes(std::array::from_fn(|at| bytes[low_at(entry) + at]));
+            visit(u64::from(low) | u64::from(bytes[offset_of!(Bucket, high) + entry]) << 32);
+        }
+    }
+
     pub const EMPTY: Bucket = Bucket {
         tags: [0; ENTRIES_PER_BUCKET],
         high: [0; ENTRIES_PER_BUCKET],
@@ -137,12 +148,56 @@ impl BucketSpace {
         Ok((space, buckets))
     }
 
+    /// Commits the memory of the first `count` buckets of each stripe, so that later writes do not wait for the system.
+    pub fn populate(&self, count: u32) {
+        let rows = count.min(self.capacity) as usize;
+        let len = (rows << self.stripe_bits) * size_of::<Bucket>();
+        self.mapping.populate(0..len, Advice::LinuxPopulateWrite);
+    }
+
     /// Prefetches a bucket. A number without a bucket is allowed.
     #[inline]
     pub fn prefetch(&self, stripe: usize, number: u32) {
         let index = (number as usize) << self.stripe_bits | stripe;
         prefetch(self.mapping.base().as_ptr().cast::<Bucket>().wrapping_add(index));
     }
+}
+
+/// Returns the bytes of the buckets of all stripes, up to the largest number of buckets of a stripe. `all` must be the
+/// buckets of every stripe of a [`BucketSpace`], in order.
+pub fn bytes_of_all<'b>(all: &'b [&'b Buckets]) -> &'b [u8] {
+    let (first, len) = range_of_all(all, all.iter().map(|buckets| buckets.count).max());
+    // SAFETY: 1. The range is the start of the mapping, which exists as long as the borrowed buckets. A bucket has no
+    // padding, and all mapped bytes are initialised. 2. `all` borrows the `Buckets` of every stripe, so nothing writes the
+    // range (BUCKETS-ALONE).
+    unsafe { std::slice::from_raw_parts(first.as_ptr(), len) }
+}
+
+/// Adds empty buckets until every stripe has `count`, and returns the bytes of all buckets for writing. `all` must be the
+/// buckets of every stripe of a [`BucketSpace`], in order.
+pub fn bytes_of_all_mut<'b>(all: &'b mut [&'b mut Buckets], count: u32) -> &'b mut [u8] {
+    all.iter_mut().for_each(|buckets| buckets.grow_to(count));
+    let shared: Vec<&Buckets> = all.iter().map(|buckets| &**buckets).collect();
+    let (first, len) = range_of_all(&shared, Some(count));
+    // SAFETY: as in `bytes_of_all`. `all` borrows the `Buckets` of every stripe exclusively, so only the holder of the slice
+    // accesses the range. Any bytes are a bucket.
+    unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), len) }
+}
+
+/// Returns the address and the length of the first `count` buckets of every stripe. Panics unless `all` are the buckets of
+/// every stripe of one space, in order.
+fn range_of_all(all: &[&Buckets], count: Option<u32>) -> (NonNull<u8>, usize) {
+    let space = &all.first().expect("a space has a stripe").space;
+    let base = space.mapping.base();
+    assert_eq!(all.len(), 1 << space.stripe_bits, "the buckets are those of every stripe");
+    for (stripe, buckets) in all.iter().enumerate() {
+        assert!(Arc::ptr_eq(space, &buckets.space), "all buckets are in one space");
+        let offset = buckets.first.addr().get() - base.addr().get();
+        assert_eq!(offset, stripe * size_of::<Bucket>(), "the stripes are in order");
+    }
+    let count = count.unwrap_or(0);
+    assert!(count <= space.capacity, "{count} buckets: a stripe has at most {}", space.capacity);
+    (base, all.len() * count as usize * size_of::<Bucket>())
 }
 
 /// The buckets of one stripe. Their numbers begin with 0.
@@ -176,6 +231,16 @@ impl Buckets {
         let capacity = self.capacity();
         assert!(count <= capacity, "{count} buckets: a stripe has at most {capacity}");
         self.count = self.count.max(count);
+    }
+
+    /// Sets the number of buckets. Panics if it is above the capacity. The buckets beyond it must be empty.
+    pub fn set_count(&mut self, count: u32) {
+        assert!(
+            count <= self.capacity(),
+            "{count} buckets: a stripe has at most {}",
+            self.capacity()
+        );
+        self.count = count;
     }
 
     #[inline]

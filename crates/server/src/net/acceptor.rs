@@ -167,7 +167,7 @@ impl<'e> Acceptor<'e> {
 
     /// Distributes connections that an earlier process has accepted. They use no TLS.
     pub fn adopt(&mut self, connections: Vec<MovedConnection>) {
-        for (socket, protocol) in connections {
+        for MovedConnection { socket, protocol, .. } in connections {
             let (peer, local) = sys::addresses(socket.as_fd());
             let peer = peer.map_or(Address::UnixClient, Address::Internet);
             let local = local.map_or_else(

@@ -263,7 +263,7 @@ impl<'e, L: EventLoop> Worker<'e, L> {
             });
             let sockets: Vec<_> =
                 movable.map(|(_, connection)| connection.stream.socket().as_fd()).collect();
-            moved += send_connections(&channel, protocol, &sockets)?;
+            moved += send_connections(&channel, (protocol, false), &sockets)?;
         }
         Ok(moved)
     }
