@@ -30,7 +30,7 @@ use std::time::Duration;
 /// An upper bound of the size of an item's key and optional fields, in bytes.
 const KEY_AND_FIELDS_SIZE_BYTES_MAX: usize = KEY_SIZE_BYTES_MAX + 32;
 
-pub use handover::{AdoptedEngine, Adoption};
+pub use handover::{AdoptedEngine, Adoption, CounterOwner};
 
 /// The shared cache. Each worker uses it through a [`Handle`] of its own.
 pub struct Engine {

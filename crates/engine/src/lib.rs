@@ -48,7 +48,7 @@ pub use background::{
     StateLens, Stop, Warm,
 };
 pub use config::{EngineConfig, MoverKind, SpareConfig, page_size_default};
-pub use engine::{AdoptedEngine, Adoption, Engine, EngineError};
+pub use engine::{AdoptedEngine, Adoption, CounterOwner, Engine, EngineError};
 pub use evict::{
     EvictionKind, EvictionOptions, GdWheelConfig, LruConfig, QueueSplit, RankedHits,
     ReservedConfig, ReservedRank,

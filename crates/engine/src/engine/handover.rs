@@ -4,13 +4,16 @@ use super::Engine;
 use crate::background::{
     AdoptError, AdoptedCache, ArenaFile, MappedCache, RestartError, StateLens, Stop, Warm, handover,
 };
+use crate::class::TABLE_NUMBERS;
 use crate::config::EngineConfig;
-use slabwise_base::Moment;
+use crate::stats::HandleCounters;
 use slabwise_base::sync::lock;
+use slabwise_base::{ClassId, Moment};
 use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The cache of another process, which still uses it. This process has only mapped its memory.
@@ -106,4 +109,36 @@ impl Engine {
     pub fn layout(config: &EngineConfig) -> String {
         handover::layout(config)
     }
+
+    /// Adds to counters of the statistics, which another process has counted: that of the whole cache with this name, or
+    /// that of a class.
+    pub fn add_counters<'n>(&self, counters: impl Iterator<Item = (CounterOwner, &'n str, u64)>) {
+        let handle = HandleCounters::new();
+        for (owner, name, count) in counters {
+            match owner {
+                CounterOwner::Cache => handle.add_named(name, count),
+                CounterOwner::Mover => {
+                    lock(&self.cache.mover).counters.add_named(name, count);
+                }
+                CounterOwner::Class(id) if id.index() < TABLE_NUMBERS => {
+                    handle.class(id).add_named(name, count);
+                    self.space().class(id).lock().counters.add_named(name, count);
+                }
+                CounterOwner::Class(_) => {}
+            }
+        }
+        lock(&self.space().registry).push(Arc::new(handle));
+    }
+}
+
+/// What a counter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterOwner {
+    /// Operations on the whole cache, as in [`EngineStats::named`](crate::EngineStats::named).
+    Cache,
+    /// The work of the mover, as in [`MoverCounters::named`](crate::MoverCounters::named).
+    Mover,
+    /// Operations on the items of a class, as in [`ClassStats::named`](crate::ClassStats::named) and
+    /// [`ClassCounters::named`](crate::ClassCounters::named).
+    Class(ClassId),
 }

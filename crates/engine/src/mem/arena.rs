@@ -30,8 +30,7 @@
 use super::mapping::{FileAccess, HugePages, Mapping, MappingError};
 use super::state::StateWord;
 use crate::layout::{CHUNK_ALIGN_BYTES, ChunkAddress, HEADER_SIZE_BYTES};
-use rustix::fs::{FlockOperation, SeekFrom, flock, fstat, seek};
-use rustix::mm::Advice;
+use rustix::fs::{FlockOperation, flock, fstat};
 use slabwise_base::sync::AtomicU64;
 use slabwise_base::{PageId, Uses, WorkTime};
 use std::marker::PhantomData;
@@ -280,21 +279,7 @@ impl Arena {
     /// a system that does not support this. Chunks of the page may be in use.
     pub fn populate(&self, page: PageId, page_size_bytes: usize) {
         let offset = page.index() * page_size_bytes;
-        self.mapping.populate(offset..offset + page_size_bytes, Advice::LinuxPopulateWrite);
-    }
-
-    /// Maps the parts of the file that hold data now, so that later reads do not wait for the system. Does not read the
-    /// bytes. Has no effect on a system that does not support this.
-    pub fn populate_data(&self, file: BorrowedFd<'_>) {
-        let (mut at, end) = (0, self.size_bytes() as u64);
-        while let Ok(start) = seek(file, SeekFrom::Data(at)) {
-            let stop = seek(file, SeekFrom::Hole(start)).unwrap_or(end).min(end);
-            if start >= stop {
-                return;
-            }
-            self.mapping.populate(start as usize..stop as usize, Advice::LinuxPopulateRead);
-            at = stop;
-        }
+        self.mapping.populate(offset..offset + page_size_bytes);
     }
 
     /// Returns the memory of a page to the system. Afterwards the page reads as zeros. Has no effect on an arena that

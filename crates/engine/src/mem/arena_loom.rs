@@ -201,8 +201,6 @@ impl Arena {
     /// Does nothing: a model commits no memory.
     pub fn populate(&self, _page: PageId, _page_size_bytes: usize) {}
 
-    pub fn populate_data(&self, _file: BorrowedFd<'_>) {}
-
     /// Does nothing: a model returns no memory to the system.
     ///
     /// # Safety

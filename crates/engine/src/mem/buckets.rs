@@ -14,7 +14,6 @@
 use super::arena::prefetch;
 use super::mapping::{HugePages, Mapping, MappingError};
 use crate::layout::{ADDRESS_BITS, ChunkAddress};
-use rustix::mm::Advice;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -41,14 +40,19 @@ const _: () = assert!(size_of::<Bucket>() == 64, "a bucket is one cache line");
 const _: () = assert!(ADDRESS_BITS == 40, "low and high together hold an address of 32 + 8 bits");
 
 impl Bucket {
-    /// Calls `visit` with the address of each entry of a bucket with these bytes, as bits.
+    /// Returns true if `is_possible` accepts the address of each entry of a bucket with these bytes, as bits. Also calls
+    /// `is_possible` with the bits of empty entries, so that the loop has no branch.
     #[inline]
-    pub fn for_each_bits(bytes: &[u8; size_of::<Bucket>()], mut visit: impl FnMut(u64)) {
-        let low_at = |entry| offset_of!(Bucket, low) + 4 * entry;
-        for entry in (0..ENTRIES_PER_BUCKET).filter(|&entry| bytes[entry] != 0) {
-            let low = u32::from_ne_bytes(std::array::from_fn(|at| bytes[low_at(entry) + at]));
-            visit(u64::from(low) | u64::from(bytes[offset_of!(Bucket, high) + entry]) << 32);
-        }
+    pub fn accepts_all(
+        bytes: &[u8; size_of::<Bucket>()],
+        is_possible: impl Fn(u64) -> bool,
+    ) -> bool {
+        let (high, low) = (&bytes[offset_of!(Bucket, high)..], &bytes[offset_of!(Bucket, low)..]);
+        (0..ENTRIES_PER_BUCKET).fold(true, |all, entry| {
+            let low = u32::from_ne_bytes(std::array::from_fn(|at| low[4 * entry + at]));
+            let bits = u64::from(low) | u64::from(high[entry]) << 32;
+            all & ((bytes[entry] == 0) | is_possible(bits))
+        })
     }
 
     pub const EMPTY: Bucket = Bucket {
@@ -152,7 +156,7 @@ impl BucketSpace {
     pub fn populate(&self, count: u32) {
         let rows = count.min(self.capacity) as usize;
         let len = (rows << self.stripe_bits) * size_of::<Bucket>();
-        self.mapping.populate(0..len, Advice::LinuxPopulateWrite);
+        self.mapping.populate(0..len);
     }
 
     /// Prefetches a bucket. A number without a bucket is allowed.

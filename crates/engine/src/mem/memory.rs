@@ -25,7 +25,6 @@
 use super::arena::Arena;
 use crate::layout::{CHAINED, CLASS_NUMBERS, ChunkAddress, ItemFields, SizeModel};
 use slabwise_base::{ClassId, PageId, Ticks};
-use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -302,11 +301,6 @@ impl Memory {
     /// page do not change.
     pub fn populate(&self, page: PageId) {
         self.arena.populate(page, self.page_size_bytes());
-    }
-
-    /// Maps the used parts of the arena's file ([`Arena::populate_data`]).
-    pub fn populate_data(&self, file: BorrowedFd<'_>) {
-        self.arena.populate_data(file);
     }
 
     /// Puts a page at the head of a class's list of partial pages. `head` is the first page of this list.

@@ -26,7 +26,7 @@ use super::restore::{Broken, ensure};
 use super::state::Kind;
 use super::stripe::StripeGuard;
 use super::table::TableCounts;
-use crate::layout::{CHUNK_SIZE_BYTES_MIN, ChunkAddress};
+use crate::layout::{CHUNK_ALIGN_BYTES, CHUNK_SIZE_BYTES_MIN, ChunkAddress};
 use slabwise_base::{ClassId, PageId};
 use std::io;
 use std::sync::Arc;
@@ -166,7 +166,7 @@ impl Takeover {
         self.check_memory(class);
         let ends = [image.head, image.tail];
         for address in ends.into_iter().flatten() {
-            self.check_address(ChunkAddress::to_bits(Some(address)))?;
+            self.address(ChunkAddress::to_bits(Some(address)))?;
             // SAFETY: the precondition of this file: the address is that of an item of the arena.
             let state = unsafe { self.memory.arena.header_of(address) }.state().load();
             let is_item = state.kind() == Kind::Item && state.queued();
@@ -187,31 +187,29 @@ impl Takeover {
     fn check_entries(&self, buckets: &[u8]) -> Result<(), Broken> {
         let (whole, rest) = buckets.as_chunks::<{ size_of::<Bucket>() }>();
         debug_assert!(rest.is_empty(), "the bytes are whole buckets");
-        for bucket in whole {
-            let mut result = Ok(());
-            Bucket::for_each_bits(bucket, |bits| {
-                if let Err(broken) = self.check_address(bits) {
-                    result = Err(broken);
-                }
-            });
-            result?;
-        }
-        Ok(())
+        let is_valid = |bucket| Bucket::accepts_all(bucket, |bits| self.is_possible(bits));
+        let broken = !whole.iter().all(is_valid);
+        let at = ChunkAddress::from_offset(0);
+        ensure("an entry of a table is the address of a chunk in a page of a class", at, !broken)
     }
 
-    /// Returns an error unless a chunk of the smallest size fits at this address into a page that a class owns.
+    /// Returns true if a chunk of the smallest size fits at this address into a page that a class owns.
     #[inline]
-    fn check_address(&self, bits: u64) -> Result<(), Broken> {
-        let Some(address) = ChunkAddress::from_bits(bits) else {
-            return ensure("an entry has an address", ChunkAddress::from_offset(0), false);
-        };
-        let is_in_arena = address.offset() < self.memory.size_bytes();
-        ensure("an entry is an address of the arena", address, is_in_arena)?;
-        let within = address.offset() & (self.memory.page_size_bytes() - 1);
-        let fits = within + CHUNK_SIZE_BYTES_MIN <= self.memory.page_size_bytes();
-        let page = self.memory.page_of(address);
-        let is_owned = self.is_owned.get(page.index()) == Some(&true);
-        ensure("an entry is the address of a chunk in a page of a class", address, fits && is_owned)
+    fn is_possible(&self, bits: u64) -> bool {
+        let offset = bits.wrapping_sub(1).wrapping_mul(CHUNK_ALIGN_BYTES as u64);
+        let page_size_bytes = self.memory.page_size_bytes() as u64;
+        let fits = offset & (page_size_bytes - 1) <= page_size_bytes - CHUNK_SIZE_BYTES_MIN as u64;
+        let page = (offset >> page_size_bytes.trailing_zeros()) as usize;
+        fits & self.is_owned.get(page).is_some_and(|&is_owned| is_owned)
+    }
+
+    /// Returns the address that these bits represent. Fails if no chunk of a page that a class owns can start there.
+    pub fn address(&self, bits: u64) -> Result<ChunkAddress, Broken> {
+        let address = ChunkAddress::from_bits(bits).filter(|_| self.is_possible(bits));
+        address.ok_or(Broken {
+            invariant: "an address is that of a chunk in a page of a class",
+            address: ChunkAddress::from_offset(0),
+        })
     }
 
     /// Panics if the class belongs to another memory.

@@ -63,11 +63,11 @@ pub(super) fn receive(
 /// here.
 pub fn send_connections(
     channel: &Channel,
-    (protocol, logged_in): (Protocol, bool),
+    (protocol, has_logged_in): (Protocol, bool),
     sockets: &[BorrowedFd<'_>],
 ) -> io::Result<u64> {
     for part in sockets.chunks(DESCRIPTORS_MAX) {
-        let message = Message::Connections { protocol, logged_in, count: part.len() };
+        let message = Message::Connections { protocol, has_logged_in, count: part.len() };
         channel.send(message.compose().as_bytes(), part, STEP_TIMEOUT)?;
     }
     Ok(sockets.len() as u64)

@@ -1,9 +1,10 @@
 //! The side of the old process: a thread that waits for connections to the control socket. The parent module describes the
 //! states.
 
+use super::counters;
 use super::dialogue::{Failure, STEP_TIMEOUT, rebuild_timeout, receive, send};
 use super::message::{
-    Message, Offer, SocketKind, StateParts, VERSION, VERSION_OLDEST, common_version,
+    Logins, Message, Offer, SocketKind, StateParts, VERSION, VERSION_OLDEST, common_version,
 };
 use crate::config::Settings;
 use crate::os::channel::{self, Channel, ReceiveError};
@@ -157,6 +158,9 @@ impl Giver {
         let _steps = shared.hold_background_steps();
         let connections = shared.pause.moved()?;
         let parts = self.save_state(shared, connections)?;
+        for lines in counters::compose(shared) {
+            send(channel, &Message::Counters { lines }, &[])?;
+        }
         send(channel, &Message::State(parts), &[])?;
         if self.next(shared, channel, rebuild_timeout(items))? != Message::Ready {
             return Err(Failure::Invalid);
@@ -178,13 +182,7 @@ impl Giver {
         let nanos = shared.clock.nanos();
         let stop = Stop { unix_time: unix_time(), elapsed: Duration::from_nanos(nanos) };
         let lens = shared.engine.save(stop, Moment::from_nanos(nanos), &self.state)?;
-        Ok(StateParts {
-            text_len_bytes: lens.text,
-            image_len_bytes: lens.image_words,
-            counters_len_bytes: 0,
-            counters_offset_bytes: 0,
-            connections,
-        })
+        Ok(StateParts { text_len_bytes: lens.text, image_len_bytes: lens.image_words, connections })
     }
 
     /// Ends the process after `take`, without destructors.
@@ -223,6 +221,7 @@ impl Giver {
             index_overflow_buckets,
             sockets: self.sockets.len() as u64 + 1,
             are_passed: self.are_passed,
+            logins: Logins::of(shared.settings),
             layout: Engine::layout(config),
         }
     }

@@ -4,7 +4,7 @@
 //! A message has exactly one text, so the parser accepts only what the other process can have composed: it composes the
 //! parsed message again and compares.
 
-use crate::config::Protocol;
+use crate::config::{Protocol, Settings};
 use crate::os::channel::DESCRIPTORS_MAX;
 use std::str::Lines;
 
@@ -37,8 +37,10 @@ pub enum Message {
     Memory,
     /// New process: it has mapped the arena. The old process should pause, and send the connections and the state.
     Collect,
-    /// Old process: idle connections of one protocol, as descriptors. With `logged_in`, their clients have authenticated.
-    Connections { protocol: Protocol, logged_in: bool, count: usize },
+    /// Old process: idle connections of one protocol, as descriptors. With `has_logged_in`, their clients have authenticated.
+    Connections { protocol: Protocol, has_logged_in: bool, count: usize },
+    /// Old process: counters of `stats`, as lines that `counters.rs` composes.
+    Counters { lines: String },
     /// Old process: the state is in the file, and no further connection follows.
     State(StateParts),
     /// New process: it has the index, and waits for `Take`.
@@ -57,9 +59,6 @@ pub struct StateParts {
     pub text_len_bytes: u64,
     /// 0 if the new process must rebuild the index.
     pub image_len_bytes: u64,
-    /// The length of the counters, which are at the end of the file.
-    pub counters_len_bytes: u64,
-    pub counters_offset_bytes: u64,
     pub connections: u64,
 }
 
@@ -84,6 +83,7 @@ pub struct Offer {
     pub sockets: u64,
     /// True if a service manager has opened the sockets.
     pub are_passed: bool,
+    pub logins: Logins,
     /// The lines of [`Engine::layout`](slabwise_engine::Engine::layout).
     pub layout: String,
 }
@@ -96,6 +96,30 @@ pub enum SocketKind {
     Datagram,
     Http,
     Control,
+}
+
+/// How the clients of a server must authenticate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Logins {
+    /// Not at all.
+    None,
+    /// By a `set` command (`-Y`).
+    Text,
+    /// By SASL (`-S`).
+    Sasl,
+}
+
+impl Logins {
+    const ALL: [(Logins, &'static str); 3] =
+        [(Logins::None, "none"), (Logins::Text, "text"), (Logins::Sasl, "sasl")];
+
+    pub fn of(settings: &Settings) -> Logins {
+        match (&settings.auth_file, settings.sasl_enabled) {
+            (Some(_), _) => Logins::Text,
+            (None, true) => Logins::Sasl,
+            (None, false) => Logins::None,
+        }
+    }
 }
 
 impl SocketKind {
@@ -149,25 +173,16 @@ impl Message {
             Message::Socket(kind) => format!("socket\nkind={}\n", name_of(&SocketKind::ALL, kind)),
             Message::Memory => "memory\n".to_owned(),
             Message::Collect => "collect\n".to_owned(),
-            Message::Connections { protocol, logged_in, count } => format!(
-                "connections\nprotocol={}\nlogged_in={}\ncount={count}\n",
+            Message::Connections { protocol, has_logged_in, count } => format!(
+                "connections\nprotocol={}\nhas_logged_in={}\ncount={count}\n",
                 name_of(&PROTOCOLS, protocol),
-                u8::from(*logged_in)
+                u8::from(*has_logged_in)
             ),
-            Message::State(parts) => {
-                let StateParts {
-                    text_len_bytes,
-                    image_len_bytes,
-                    counters_len_bytes,
-                    counters_offset_bytes,
-                    connections,
-                } = parts;
-                format!(
-                    "state\ntext_len_bytes={text_len_bytes}\nimage_len_bytes={image_len_bytes}\n\
-                     counters_len_bytes={counters_len_bytes}\n\
-                     counters_offset_bytes={counters_offset_bytes}\nconnections={connections}\n"
-                )
-            }
+            Message::Counters { lines } => format!("counters\n{lines}"),
+            Message::State(StateParts { text_len_bytes, image_len_bytes, connections }) => format!(
+                "state\ntext_len_bytes={text_len_bytes}\nimage_len_bytes={image_len_bytes}\n\
+                 connections={connections}\n"
+            ),
             Message::Ready => "ready\n".to_owned(),
             Message::Take => "take\n".to_owned(),
             Message::Serving { process } => format!("serving\nprocess={process}\n"),
@@ -191,14 +206,14 @@ impl Message {
             "collect" => Message::Collect,
             "connections" => Message::Connections {
                 protocol: named(&PROTOCOLS, fields.value("protocol")?)?,
-                logged_in: fields.number::<u8>("logged_in")? == 1,
+                has_logged_in: fields.number::<u8>("has_logged_in")? == 1,
                 count: fields.number("count")?,
             },
+            // The lines belong to `counters.rs`.
+            "counters" => Message::Counters { lines: text.strip_prefix("counters\n")?.to_owned() },
             "state" => Message::State(StateParts {
                 text_len_bytes: fields.number("text_len_bytes")?,
                 image_len_bytes: fields.number("image_len_bytes")?,
-                counters_len_bytes: fields.number("counters_len_bytes")?,
-                counters_offset_bytes: fields.number("counters_offset_bytes")?,
                 connections: fields.number("connections")?,
             }),
             "ready" => Message::Ready,
@@ -227,14 +242,16 @@ fn compose_offer(offer: &Offer) -> String {
         index_overflow_buckets,
         sockets,
         are_passed,
+        logins,
         layout,
     } = offer;
     format!(
         "offer\nversion={version}\nstart_limit_bytes={start_limit_bytes}\n\
          memory_limit_bytes={memory_limit_bytes}\nitems={items}\nhash_seed={hash_seed}\n\
          index_format={index_format}\nindex_buckets={index_buckets}\n\
-         index_overflow_buckets={index_overflow_buckets}\nsockets={sockets}\nare_passed={}\n{layout}",
-        u8::from(*are_passed)
+         index_overflow_buckets={index_overflow_buckets}\nsockets={sockets}\nare_passed={}\nlogins={}\n{layout}",
+        u8::from(*are_passed),
+        name_of(&Logins::ALL, logins)
     )
 }
 
@@ -250,6 +267,7 @@ fn parse_offer(text: &str, fields: &mut Fields<'_>) -> Option<Offer> {
         index_overflow_buckets: fields.number("index_overflow_buckets")?,
         sockets: fields.number("sockets")?,
         are_passed: fields.number::<u8>("are_passed")? == 1,
+        logins: named(&Logins::ALL, fields.value("logins")?)?,
         layout: String::new(),
     };
     // The layout is the rest of the text. Its lines belong to the engine.
@@ -273,7 +291,8 @@ impl<'t> Fields<'t> {
 #[cfg(test)]
 mod tests {
     use super::{
-        Message, Offer, PROTOCOLS, SocketKind, StateParts, VERSION, VERSION_OLDEST, common_version,
+        Logins, Message, Offer, PROTOCOLS, SocketKind, StateParts, VERSION, VERSION_OLDEST,
+        common_version,
     };
     use crate::config::Protocol;
     use slabwise_base::Random;
@@ -291,6 +310,7 @@ mod tests {
             index_overflow_buckets: 0,
             sockets: 0,
             are_passed: true,
+            logins: Logins::Sasl,
             layout: "format=5\nchunk_sizes=64,128\n".to_owned(),
         };
         let mut all = vec![
@@ -299,13 +319,9 @@ mod tests {
             Message::Offer(offer),
             Message::Memory,
             Message::Collect,
-            Message::State(StateParts {
-                text_len_bytes: 10,
-                image_len_bytes: 0,
-                counters_len_bytes: 1,
-                counters_offset_bytes: 20,
-                connections: 7,
-            }),
+            Message::Counters { lines: String::new() },
+            Message::Counters { lines: "get_misses=1\n".to_owned() },
+            Message::State(StateParts { text_len_bytes: 10, image_len_bytes: 0, connections: 7 }),
             Message::Ready,
             Message::Take,
             Message::Serving { process: 1 },
@@ -314,8 +330,8 @@ mod tests {
         ];
         all.extend(SocketKind::ALL.map(|(kind, _)| Message::Socket(kind)));
         all.extend(PROTOCOLS.map(|(protocol, _)| {
-            let logged_in = protocol == Protocol::Binary;
-            Message::Connections { protocol, logged_in, count: 64 }
+            let has_logged_in = protocol == Protocol::Binary;
+            Message::Connections { protocol, has_logged_in, count: 64 }
         }));
         all
     }
@@ -348,10 +364,10 @@ mod tests {
             "hello\noldest=1\nnewest=1\n\n",
             "hello\r\noldest=1\nnewest=1\n",
             "take\n ",
-            "connections\nprotocol=auto\nlogged_in=0\ncount=65\n",
-            "connections\nprotocol=auto\nlogged_in=0\ncount=0\n",
-            "connections\nlogged_in=0\ncount=1\nprotocol=auto\n",
-            "connections\nprotocol=auto\nlogged_in=2\ncount=1\n",
+            "connections\nprotocol=auto\nhas_logged_in=0\ncount=65\n",
+            "connections\nprotocol=auto\nhas_logged_in=0\ncount=0\n",
+            "connections\nhas_logged_in=0\ncount=1\nprotocol=auto\n",
+            "connections\nprotocol=auto\nhas_logged_in=2\ncount=1\n",
             "socket\nkind=tcp\n",
             "abort\n",
             "offer\nversion=1\nstart_limit_bytes=1\nmemory_limit_bytes=1\nitems=1\nsockets=1\nare_passed=2\n",

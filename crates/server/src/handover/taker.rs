@@ -1,11 +1,13 @@
 //! The side of the new process. The parent module describes the states.
 
+use super::counters;
 use super::dialogue::{Failure, STEP_TIMEOUT, receive, send};
-use super::message::{Message, Offer, SocketKind, StateParts, VERSION, VERSION_OLDEST};
+use super::message::{Logins, Message, Offer, SocketKind, StateParts, VERSION, VERSION_OLDEST};
 use crate::config::{Protocol, Settings};
 use crate::os::channel::{Channel, ReceiveError};
 use crate::os::inherited::InheritedSockets;
 use crate::os::sys;
+use crate::shared::Shared;
 use slabwise_base::Clock;
 use slabwise_base::clock::unix_time;
 use slabwise_engine::{AdoptedEngine, Adoption, Engine, StateLens};
@@ -24,7 +26,7 @@ pub(crate) struct MovedConnection {
     pub socket: OwnedFd,
     pub protocol: Protocol,
     /// True if the client has authenticated.
-    pub logged_in: bool,
+    pub has_logged_in: bool,
 }
 
 /// How the new process gets its index and queues.
@@ -44,6 +46,8 @@ pub(crate) struct Taker {
     offer: Offer,
     way: Cell<Way>,
     memory: RefCell<Option<(OwnedFd, OwnedFd)>>,
+    /// The lines of the counters that were received.
+    counters: RefCell<String>,
 }
 
 impl Taker {
@@ -99,7 +103,8 @@ impl Taker {
         let [arena, state]: [OwnedFd; 2] = descriptors.try_into().map_err(|_| Failure::Invalid)?;
         let memory = RefCell::new(Some((arena, state)));
         let way = Cell::new(Way::Image);
-        Ok((Taker { channel, offer, way, memory }, sockets))
+        let counters = RefCell::default();
+        Ok((Taker { channel, offer, way, memory, counters }, sockets))
     }
 
     /// Returns the settings with which this process can use the memory: `-m` at the start of the old process determines its
@@ -168,7 +173,7 @@ impl Taker {
                 Some(_) => Adoption::prepare(config, arena, path, [0; 2]).map(Adoption::empty),
             };
             let engine = engine.map_err(|error| own(&error))?;
-            let (_, moved) = self.collect()?;
+            let (_, moved) = self.collect(settings)?;
             return Ok((engine, Clock::real(), moved));
         }
         let buckets = match self.way.get() {
@@ -180,7 +185,7 @@ impl Taker {
         if self.way.get() == Way::Rebuild {
             self.warn_about_rebuild("the formats of the index differ");
         }
-        let (parts, moved) = self.collect()?;
+        let (parts, moved) = self.collect(settings)?;
         let image_words = match self.way.get() {
             Way::Image => parts.image_len_bytes,
             _ => 0,
@@ -208,17 +213,23 @@ impl Taker {
         );
     }
 
-    /// Pauses the old process, and receives its connections.
-    fn collect(&self) -> Result<(StateParts, Vec<MovedConnection>), Failure> {
+    /// Pauses the old process, and receives its connections. Closes those whose clients have authenticated in another way
+    /// than this server requires.
+    fn collect(&self, settings: &Settings) -> Result<(StateParts, Vec<MovedConnection>), Failure> {
         send(&self.channel, &Message::Collect, &[])?;
-        let mut moved = Vec::new();
+        let has_same_logins = self.offer.logins == Logins::of(settings);
+        let (mut moved, mut count) = (Vec::new(), 0);
         loop {
             match next(&self.channel, 2 * STEP_TIMEOUT)? {
-                (Message::Connections { protocol, logged_in, .. }, sockets) => {
-                    let connection = |socket| MovedConnection { socket, protocol, logged_in };
-                    moved.extend(sockets.into_iter().map(connection));
+                (Message::Connections { protocol, has_logged_in, .. }, sockets) => {
+                    let connection = |socket| MovedConnection { socket, protocol, has_logged_in };
+                    count += sockets.len() as u64;
+                    if has_same_logins || !has_logged_in {
+                        moved.extend(sockets.into_iter().map(connection));
+                    }
                 }
-                (Message::State(parts), _) if moved.len() as u64 == parts.connections => {
+                (Message::Counters { lines }, _) => self.counters.borrow_mut().push_str(&lines),
+                (Message::State(parts), _) if count == parts.connections => {
                     return Ok((parts, moved));
                 }
                 _ => return Err(Failure::Invalid),
@@ -247,6 +258,11 @@ impl Taker {
             }
         }
         engine.take_over().map_err(|error| format!("upgrade: {error}"))
+    }
+
+    /// Adds the counters of the old process. No thread serves requests yet.
+    pub fn restore_counters(&self, shared: &Shared<'_>) {
+        counters::restore(shared, &self.counters.borrow());
     }
 
     /// Returns the memory limit of this process, whose `-m` is `limit_bytes`. If `-m` has not changed since the start of the

@@ -205,7 +205,6 @@ pub fn prepare(
     }
     let cache = map(&config, &file, size_bytes).map_err(RestartError::from)?;
     cache.space.index.populate(buckets.map(|count| count + count / 16));
-    cache.space.memory.populate_data(file.descriptor());
     Ok(Adoption { config, cache, file, size_bytes })
 }
 

@@ -267,10 +267,15 @@ impl Words<'_> {
         Ok((word as u32, (word >> 32) as u32))
     }
 
-    fn addresses(&mut self) -> Result<Vec<ChunkAddress>, ImageError> {
+    fn addresses(&mut self, takeover: &Takeover) -> Result<Vec<ChunkAddress>, ImageError> {
         let count = self.count()?;
-        let address = |bits| ChunkAddress::from_bits(bits).ok_or(ImageError::Incomplete);
-        (0..count).map(|_| address(self.next()?)).collect()
+        (0..count).map(|_| Ok(takeover.address(self.next()?)?)).collect()
+    }
+
+    /// Returns an address, or `None` for the bits of no address.
+    fn address(&mut self, takeover: &Takeover) -> Result<Option<ChunkAddress>, ImageError> {
+        let bits = self.next()?;
+        Ok((bits != 0).then(|| takeover.address(bits)).transpose()?)
     }
 }
 
@@ -345,7 +350,7 @@ pub fn adopt(
         class.restore_order(ranking);
         queued += read_class(&mut class, &takeover, &mut words)?;
     }
-    let held = Held { chunks: words.addresses()?, pinned: words.addresses()? };
+    let held = Held { chunks: words.addresses(&takeover)?, pinned: words.addresses(&takeover)? };
     if words.next()? != MARK {
         return Err(ImageError::Incomplete);
     }
@@ -422,8 +427,7 @@ fn read_class(
         let lane = u16::try_from(place >> 8).ok().map(Lane).filter(|&lane| lane <= Lane::MAX);
         let queue = QueueKind::ALL.get((place & 0xff) as usize);
         let (Some(lane), Some(&queue)) = (lane, queue) else { return Err(ImageError::Incomplete) };
-        let (head, tail) =
-            (ChunkAddress::from_bits(words.next()?), ChunkAddress::from_bits(words.next()?));
+        let (head, tail) = (words.address(takeover)?, words.address(takeover)?);
         let image = ListImage { head, tail, count: words.next()?, bytes: words.next()? };
         items += image.count;
         class.resume_queue(takeover, Place { lane, queue }, image)?;
