@@ -40,21 +40,6 @@ const _: () = assert!(size_of::<Bucket>() == 64, "a bucket is one cache line");
 const _: () = assert!(ADDRESS_BITS == 40, "low and high together hold an address of 32 + 8 bits");
 
 impl Bucket {
-    /// Returns true if `is_possible` accepts the address of each entry of a bucket with these bytes, as bits. Also calls
-    /// `is_possible` with the bits of empty entries, so that the loop has no branch.
-    #[inline]
-    pub fn accepts_all(
-        bytes: &[u8; size_of::<Bucket>()],
-        is_possible: impl Fn(u64) -> bool,
-    ) -> bool {
-        let (high, low) = (&bytes[offset_of!(Bucket, high)..], &bytes[offset_of!(Bucket, low)..]);
-        (0..ENTRIES_PER_BUCKET).fold(true, |all, entry| {
-            let low = u32::from_ne_bytes(std::array::from_fn(|at| low[4 * entry + at]));
-            let bits = u64::from(low) | u64::from(high[entry]) << 32;
-            all & ((bytes[entry] == 0) | is_possible(bits))
-        })
-    }
-
     pub const EMPTY: Bucket = Bucket {
         tags: [0; ENTRIES_PER_BUCKET],
         high: [0; ENTRIES_PER_BUCKET],
@@ -165,6 +150,28 @@ impl BucketSpace {
         let index = (number as usize) << self.stripe_bits | stripe;
         prefetch(self.mapping.base().as_ptr().cast::<Bucket>().wrapping_add(index));
     }
+}
+
+/// Returns true if no address in buckets with these bytes is above `bits_max`, as bits. The addresses of empty entries count,
+/// too, so that the loop over the entries of a bucket has no branch.
+pub fn has_no_address_above(buckets: &[u8], bits_max: u64) -> bool {
+    const HIGH_AT: usize = offset_of!(Bucket, high);
+    const LOW_AT: usize = offset_of!(Bucket, low);
+    let (low_max, high_max) = (bits_max as u32, (bits_max >> 32) as u8);
+    let (whole, rest) = buckets.as_chunks::<{ size_of::<Bucket>() }>();
+    debug_assert!(rest.is_empty(), "the bytes are whole buckets");
+    whole.iter().all(|bucket| {
+        let high: [u8; ENTRIES_PER_BUCKET] = std::array::from_fn(|entry| bucket[HIGH_AT + entry]);
+        let low: [u32; ENTRIES_PER_BUCKET] = std::array::from_fn(|entry| {
+            u32::from_ne_bytes(std::array::from_fn(|at| bucket[LOW_AT + 4 * entry + at]))
+        });
+        if high_max == 0 {
+            return high == [0; ENTRIES_PER_BUCKET]
+                && low.iter().fold(0, |max, &it| it.max(max)) <= low_max;
+        }
+        let is_within = |(&high, &low): (&u8, &u32)| (high, low) <= (high_max, low_max);
+        high.iter().zip(&low).all(is_within)
+    })
 }
 
 /// Returns the bytes of the buckets of all stripes, up to the largest number of buckets of a stripe. `all` must be the
@@ -285,6 +292,21 @@ mod tests {
         assert_eq!(bucket.matches(7), 1 << 9 | 1);
         assert_eq!(bucket.matches(8), 1 << 4);
         assert_eq!(bucket.matches(0), 0b01_1110_1110);
+    }
+
+    #[test]
+    fn addresses_above_a_limit_are_found() {
+        for bits_max in [1, u64::from(u32::MAX), 1 << 32, 5 << 32 | 7] {
+            for (bits, is_within) in [(1, true), (bits_max, true), (bits_max + 1, false)] {
+                let mut bucket = Bucket::EMPTY;
+                bucket.set(ENTRIES_PER_BUCKET - 1, 1, ChunkAddress::from_bits(bits).unwrap());
+                // SAFETY: a bucket has no padding.
+                let bytes: [u8; size_of::<Bucket>()] = unsafe { std::mem::transmute(bucket) };
+                let buckets = [[0; size_of::<Bucket>()], bytes].concat();
+                let found = super::has_no_address_above(&buckets, bits_max);
+                assert_eq!(found, is_within, "{bits} within {bits_max}");
+            }
+        }
     }
 
     #[test]

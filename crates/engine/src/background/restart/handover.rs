@@ -222,7 +222,7 @@ fn map(config: &EngineConfig, file: &ArenaFile, size_bytes: u64) -> Result<Cache
 impl Adoption {
     /// Returns an empty cache in the arena, without a read of its bytes.
     pub fn empty(self) -> (Cache, ArenaFile, Adopted) {
-        let takeover = Takeover::new(&self.cache.space.memory);
+        let takeover = Takeover::new(&self.cache.space.memory, 0);
         (self.cache, self.file, Adopted::Empty(takeover))
     }
 

@@ -47,7 +47,7 @@ use std::os::unix::fs::FileExt;
 pub const FORMAT: u32 = 1;
 
 /// The first and the last word.
-const MARK: u64 = u64::from_le_bytes(*b"slabimg1");
+const MARK: u64 = u64::from_le_bytes(*b"an image");
 
 /// The largest number of words, as a limit for the length that the other process sends.
 const WORDS_MAX: u64 = 1 << 27;
@@ -341,7 +341,7 @@ pub fn adopt(
     space.flush.restore(saved.flush);
     space.work.restore(&saved.work);
     space.restore_classes(saved.table.clone(), &saved.retired);
-    let mut takeover = Takeover::new(&space.memory);
+    let mut takeover = Takeover::new(&space.memory, saved.owners.len());
     read_pages(space, saved, &mut takeover, &mut words)?;
     let mut queued = 0;
     for class in space.queueing_classes() {
