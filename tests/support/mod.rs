@@ -13,4 +13,4 @@ pub use client::Client;
 pub use server::{
     Server, ServerCommand, built_slabwise, is_memcached, stock_memcached, under_test,
 };
-pub use wait::{Deadline, pause, wait_until, wait_until_some};
+pub use wait::{Deadline, pause, wait_until};

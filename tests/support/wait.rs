@@ -34,16 +34,6 @@ pub fn wait_until(expectation: &str, span: Duration, mut condition: impl FnMut()
     }
 }
 
-/// Waits until `find` returns a value. Panics after `span`.
-pub fn wait_until_some<T>(span: Duration, mut find: impl FnMut() -> Option<T>) -> T {
-    let mut found = None;
-    wait_until("a value is found", span, || {
-        found = find();
-        found.is_some()
-    });
-    found.expect("the wait has ended")
-}
-
 /// Sleeps for 5 ms between two checks of a condition, so that the server can use the processor.
 pub fn pause() {
     #[expect(

@@ -1,7 +1,11 @@
 //! `slabwise upgrade`: a new process takes over from a running server.
 
 mod ends;
+mod formats;
+mod kills;
 mod load;
 mod refusals;
+mod relay;
+mod service;
 mod setup;
 mod sockets;

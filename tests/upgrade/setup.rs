@@ -1,6 +1,6 @@
 //! The servers of one test, one after the other, which share a control socket and a log.
 
-use crate::support::{Client, Server, ServerCommand, wait_until};
+use crate::support::{Client, Server, ServerCommand};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendFlags, SocketAddrUnix, SocketType,
@@ -16,6 +16,9 @@ use tempfile::TempDir;
 
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The first message of a new process.
+pub const HELLO: &str = "hello\noldest=2\nnewest=2\n";
+
 /// Where the servers have their items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Items {
@@ -28,6 +31,8 @@ pub enum Items {
 pub struct Setup {
     folder: TempDir,
     options: Vec<String>,
+    /// Environment variables: names and values.
+    variables: Vec<(String, String)>,
 }
 
 impl Setup {
@@ -43,30 +48,44 @@ impl Setup {
         if items == Items::File {
             options.extend(["-e".to_owned(), path("memory")]);
         }
-        Setup { folder, options }
+        Setup { folder, options, variables: Vec::new() }
+    }
+
+    /// Sets an environment variable of all further processes.
+    pub fn set_variable(&mut self, name: &str, value: &str) {
+        self.variables.push((name.to_owned(), value.to_owned()));
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn command(&self, first: &[&str], flags: &[&str], log: &str) -> ServerCommand {
+    fn command(&self, first: &[&str], flags: &[impl AsRef<str>], log: &str) -> ServerCommand {
         let command = ServerCommand::new(env!("CARGO_BIN_EXE_slabwise")).with(first);
-        command.with(&self.options).with(flags).logging_to(&self.path(log))
+        let command = command.with(&self.options).with(flags).logging_to(&self.path(log));
+        let set = |command: ServerCommand, (name, value): &(String, String)| {
+            command.with_variable(name, value)
+        };
+        self.variables.iter().fold(command, set)
     }
 
     /// Starts the first server.
     pub fn start(&self) -> Server {
-        Server::start(&self.command(&[], &[], "log"))
+        Server::start(&self.command(&[], &[""; 0], "log"))
     }
 
     /// Starts a server that takes over, and waits until it serves. Its log has the name `log`.
     pub fn upgrade(&self, log: &str) -> Server {
-        Server::start(&self.command(&["upgrade"], &[], log))
+        Server::start(&self.command(&["upgrade"], &[""; 0], log))
+    }
+
+    /// Starts a server that takes over, with these additional options.
+    pub fn upgrade_with(&self, flags: &[&str], log: &str) -> Server {
+        Server::start(&self.command(&["upgrade"], flags, log))
     }
 
     /// Starts `slabwise upgrade` with these additional options, and returns the process.
-    pub fn spawn_upgrade(&self, flags: &[&str], log: &str) -> std::process::Child {
+    pub fn spawn_upgrade(&self, flags: &[impl AsRef<str>], log: &str) -> std::process::Child {
         let command = self.command(&["upgrade"], flags, log);
         command.spawn(&self.path("ports")).expect("the program exists")
     }
@@ -75,8 +94,9 @@ impl Setup {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    pub fn wait_for_log(&self, name: &str, text: &str) {
-        wait_until(&format!("{name} has {text:?}"), TIMEOUT, || self.log(name).contains(text));
+    /// Returns the options of a new process that connects to a relay instead of the running server.
+    pub fn at_relay(&self) -> [String; 2] {
+        ["-o".to_owned(), format!("control={}", self.path("relay").display())]
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a handover keeps: connections, sockets, items and times.
 
-use super::setup::{Items, Setup, assert_filled, fill};
+use super::setup::{HELLO, Items, Setup, assert_filled, fill};
 use crate::support::Client;
 use std::os::unix::net::UnixStream;
 
@@ -27,11 +27,9 @@ fn an_upgrade_keeps_items_connections_and_addresses() {
             let next = setup.upgrade(&format!("log{number}"));
             assert_eq!(server.wait_for_end(), Some(0), "{}", setup.log("log"));
             assert_eq!(next.address(), server.address());
-            if extended != ",io=auto" {
-                client.send(b"gets flagged\r\n");
-                let kept = [client.read_line(), client.read_line(), client.read_line()];
-                assert_eq!(kept, flagged, "{items:?}{extended}, upgrade {number}");
-            }
+            client.send(b"gets flagged\r\n");
+            let kept = [client.read_line(), client.read_line(), client.read_line()];
+            assert_eq!(kept, flagged, "{items:?}{extended}, upgrade {number}");
             client = next.connect();
             assert_filled(&mut client, 2_000);
             assert_eq!(client.set("new", b"value"), "STORED");
@@ -41,6 +39,83 @@ fn an_upgrade_keeps_items_connections_and_addresses() {
         server.terminate();
         assert_eq!(server.wait_for_end(), Some(0));
         assert!(!setup.path("control").exists(), "a stop removes the control socket");
+    }
+}
+
+#[test]
+fn clients_stay_authenticated_and_others_must_still_authenticate() {
+    let passwords = tempfile::NamedTempFile::new().expect("a temporary file can be created");
+    std::fs::write(&passwords, "ana:letmein\n").expect("the file is ours");
+    let path = passwords.path().to_str().expect("the path is UTF-8").to_owned();
+    let setup = Setup::new(Items::Nameless, &["-Y", &path], "");
+    let mut server = setup.start();
+    let login = |client: &mut Client| assert_eq!(client.set("any", b"ana letmein"), "STORED");
+    let (mut known, mut unknown) = (server.connect(), server.connect());
+    login(&mut known);
+    assert_eq!(known.set("key", b"value"), "STORED");
+    for number in 1..=2 {
+        let next = setup.upgrade(&format!("log{number}"));
+        assert_eq!(server.wait_for_end(), Some(0), "{}", setup.log("log"));
+        assert_eq!(known.get("key").as_deref(), Some(&b"value"[..]));
+        server = next;
+    }
+    assert_eq!(unknown.ask("get key"), "CLIENT_ERROR unauthenticated");
+    let mut other = server.connect();
+    login(&mut other);
+    assert_eq!(other.get("key").as_deref(), Some(&b"value"[..]));
+}
+
+#[test]
+fn counters_of_stats_continue() {
+    for items in [Items::Nameless, Items::File] {
+        let setup = Setup::new(items, &[], "");
+        let mut server = setup.start();
+        let mut client = server.connect();
+        fill(&mut client, 50);
+        assert_filled(&mut client, 40);
+        assert_eq!(client.get("absent"), None);
+        let names = [
+            "cmd_get",
+            "cmd_set",
+            "get_hits",
+            "get_misses",
+            "total_items",
+            "total_connections",
+            "curr_connections",
+            "curr_items",
+        ];
+        for number in 1..=2 {
+            let before = names.map(|name| client.stat(name));
+            let bytes = client.stat("bytes_read");
+            let next = setup.upgrade(&format!("log{number}"));
+            assert_eq!(server.wait_for_end(), Some(0), "{}", setup.log("log"));
+            assert_eq!(names.map(|name| client.stat(name)), before, "{names:?}");
+            assert!(client.stat("bytes_read") > bytes, "the bytes of later commands are added");
+            assert_eq!(client.get("absent"), None);
+            server = next;
+        }
+        assert_eq!(client.stat("get_misses"), 3);
+    }
+}
+
+#[test]
+fn ten_upgrades_in_turn_with_and_without_privileges_keep_every_item() {
+    let setup = Setup::new(Items::Nameless, &[], ",debug_commands");
+    let mut server = setup.start();
+    let mut client = server.connect();
+    fill(&mut client, 3_000);
+    for number in 0..10 {
+        // Processes with other options follow each other. Deletes and stores change the lists of free chunks.
+        let flags: &[&str] =
+            if number % 2 == 0 { &["-o", "drop_privileges"] } else { &["-t", "2"] };
+        let next = setup.upgrade_with(flags, &format!("log{number}"));
+        assert_eq!(server.wait_for_end(), Some(0), "{}", setup.log("log"));
+        let deleted = format!("key{}", 100 * number);
+        assert_eq!(client.ask(&format!("delete {deleted}")), "DELETED", "upgrade {number}");
+        fill(&mut client, 3_000);
+        assert_filled(&mut client, 3_000);
+        assert_eq!(client.ask("debugcheck"), "OK", "upgrade {number}");
+        server = next;
     }
 }
 
@@ -95,7 +170,7 @@ fn connections_during_the_pause_wait_in_the_queue() {
     let mut server = setup.start();
     let address = server.address();
     let peer = super::setup::Peer::connect(&setup);
-    peer.send("hello\nversion=1\n");
+    peer.send(HELLO);
     peer.receive("memory");
     peer.send("collect\n");
     peer.receive("state");

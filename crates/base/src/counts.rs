@@ -27,6 +27,21 @@ macro_rules! counts {
                     $($($gauge: self.$gauge,)+)?
                 }
             }
+
+            /// Returns the name and the number of each kind of event.
+            #[allow(dead_code, reason = "few counts have a use for their names")]
+            pub fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($count), self.$count),)+]
+            }
+
+            /// Adds to the number of the kind of event with this name. Ignores other names.
+            #[allow(dead_code, reason = "few counts have a use for their names")]
+            pub fn add_named(&mut self, name: &str, count: u64) {
+                match name {
+                    $(stringify!($count) => self.$count += count,)+
+                    _ => {}
+                }
+            }
         }
 
         impl ::std::ops::AddAssign<&$name> for $name {
@@ -65,6 +80,16 @@ macro_rules! counters {
             pub fn read(&self) -> $counts {
                 $counts { $($count: self.$count.load(::std::sync::atomic::Ordering::Relaxed),)+ }
             }
+
+            /// Adds to the counter with this name. Ignores other names.
+            #[allow(dead_code, reason = "few counters have a use for their names")]
+            pub fn add_named(&self, name: &str, count: u64) {
+                let counter = match name {
+                    $(stringify!($count) => &self.$count,)+
+                    _ => return,
+                };
+                counter.fetch_add(count, ::std::sync::atomic::Ordering::Relaxed);
+            }
         }
     };
 }
@@ -84,5 +109,9 @@ mod tests {
         let mut sum = earlier;
         sum += &later;
         assert_eq!(sum, Sample { events: 12, failures: 2, longest: 9 });
+        let mut copy = Sample::default();
+        sum.named().into_iter().for_each(|(name, count)| copy.add_named(name, count));
+        copy.add_named("unknown", 1);
+        assert_eq!(copy, Sample { longest: 0, ..sum });
     }
 }

@@ -27,7 +27,9 @@ use crate::heap::ClassChoice;
 use crate::heap::Pages;
 pub use crate::layout::{CHAINED, CLASS_NUMBERS, TABLE_NUMBERS};
 use crate::lock_counts::{self, Row};
-use crate::mem::{ClassToken, List, OwnedChunk, QueueKind, Restore, UnusedPage};
+use crate::mem::{
+    Broken, ClassToken, List, OwnedChunk, PageImage, QueueKind, Restore, Takeover, UnusedPage,
+};
 use crate::stats::ClassCounters;
 use slabwise_base::density::Densities;
 use slabwise_base::sync::{Mutex, MutexGuard, lock};
@@ -196,6 +198,18 @@ impl ClassState {
     pub fn begin_restore(&mut self, restore: &mut Restore, page: UnusedPage) {
         self.pages.begin_restore(restore, page);
         self.limit_spares();
+    }
+
+    /// Makes the class the owner of a page that it owned in another process.
+    pub fn resume_page(
+        &mut self,
+        takeover: &mut Takeover,
+        page: UnusedPage,
+        image: PageImage,
+    ) -> Result<(), Broken> {
+        self.pages.resume(takeover, page, image)?;
+        self.limit_spares();
+        Ok(())
     }
 
     /// Releases a draining page. A retired class becomes vacant with its last page. Panics if a chunk of the page is in

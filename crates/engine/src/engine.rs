@@ -1,9 +1,11 @@
 //! The engine: the cache that all workers share. Its owner calls the methods that configure it, report statistics, and
 //! do background work in bounded steps.
 
+mod handover;
+
 use crate::background::{
-    AdoptError, Adopted, ArenaFile, CrawlStep, CrawledItem, Crawler, Progress, RestartError, Start,
-    Stop, Sweep, Warm, check, handover, maintain_step, restart,
+    Adopted, ArenaFile, CrawlStep, CrawledItem, Crawler, Progress, RestartError, Start, Stop,
+    Sweep, check, maintain_step, restart,
 };
 use crate::class::{CHAINED, Class, ClassStatus};
 use crate::config::EngineConfig;
@@ -20,7 +22,6 @@ use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{
     ClassId, KEY_SIZE_BYTES_MAX, Moment, Now, PageId, Seconds, SizeHistogram, WorkTime,
 };
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -28,6 +29,8 @@ use std::time::Duration;
 
 /// An upper bound of the size of an item's key and optional fields, in bytes.
 const KEY_AND_FIELDS_SIZE_BYTES_MAX: usize = KEY_SIZE_BYTES_MAX + 32;
+
+pub use handover::{AdoptedEngine, Adoption, CounterOwner};
 
 /// The shared cache. Each worker uses it through a [`Handle`] of its own.
 pub struct Engine {
@@ -37,7 +40,7 @@ pub struct Engine {
     sweep: Mutex<Sweep>,
     /// The file that holds the arena; `None` if no other process can use the items.
     arena_file: Option<ArenaFile>,
-    /// The rest of the work of [`Engine::adopt`]; `None` afterwards, and in an engine that was not adopted.
+    /// The rest of the work of [`Adoption::complete`]; `None` afterwards, and in an engine that was not adopted.
     adopted: Mutex<Option<Adopted>>,
 }
 
@@ -76,51 +79,6 @@ impl Engine {
 
     fn with(cache: Box<Cache>, arena_file: Option<ArenaFile>) -> Engine {
         Engine { cache, sweep: Mutex::default(), arena_file, adopted: Mutex::default() }
-    }
-
-    /// Creates an empty cache whose arena is in a file without a name, so that another process can take it over.
-    pub fn new_nameless(config: EngineConfig) -> Result<Engine, AdoptError> {
-        let (cache, file) = handover::create(config)?;
-        Ok(Engine::with(Box::new(cache), Some(file)))
-    }
-
-    /// Opens the cache of another process. `arena` is the descriptor that [`Engine::arena`] returned there, `path` the
-    /// memory file of `-e`, and `text` the state that [`Engine::save`] returned. The arena is only read until
-    /// [`Engine::take_over`], which the caller calls before any other use of the engine that changes items.
-    pub fn adopt(
-        config: EngineConfig,
-        arena: OwnedFd,
-        path: Option<&Path>,
-        text: &[u8],
-        unix_time: Duration,
-    ) -> Result<(Engine, Warm), AdoptError> {
-        let (cache, file, adopted, warm) = handover::adopt(config, (arena, path), text, unix_time)?;
-        let engine = Engine::with(Box::new(cache), Some(file));
-        *lock(&engine.adopted) = Some(adopted);
-        Ok((engine, warm))
-    }
-
-    /// Ends the adoption of a cache: from now on this process may change the arena, and the other process must not use it
-    /// any more. Does nothing in an engine that was not adopted.
-    pub fn take_over(&self) -> Result<(), RestartError> {
-        let adopted = lock(&self.adopted).take();
-        adopted.map(|adopted| adopted.finish(&self.cache)).transpose().map(|_| ())
-    }
-
-    /// Returns the descriptor of the file that holds the arena, or `None` if no other process can use the items.
-    pub fn arena(&self) -> Option<BorrowedFd<'_>> {
-        self.arena_file.as_ref().map(ArenaFile::descriptor)
-    }
-
-    /// Returns the state of the cache as text for [`Engine::adopt`] in another process. No thread changes the cache during
-    /// the call, or later unless the other process has ended or has not taken over.
-    pub fn save(&self, stop: Stop) -> String {
-        handover::save(&self.cache, stop)
-    }
-
-    /// Returns lines that are the same in two versions and configurations of which one can adopt the cache of the other.
-    pub fn layout(config: &EngineConfig) -> String {
-        handover::layout(config)
     }
 
     /// Opens a cache on the memory file at `path`, and creates the file if it does not exist. If the last process

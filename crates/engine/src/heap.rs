@@ -13,7 +13,10 @@
 //! owned page is on the list of partial pages exactly if it has a free chunk. A draining page is never on this list.
 
 use crate::layout::{CHUNK_ALIGN_BYTES, ChunkAddress, ClassTable};
-use crate::mem::{ClassToken, Memory, OwnedChunk, Page, PageState, Restore, UnusedPage};
+use crate::mem::{
+    Broken, ClassToken, Memory, OwnedChunk, Page, PageImage, PageState, Restore, Takeover,
+    UnusedPage,
+};
 use slabwise_base::{ClassId, PageId};
 // Under loom, the size map uses the standard library's atomics. With its own atomics, loom would explore each older
 // value of each cell. This is not needed, because the class table does not change in loom's models.
@@ -296,6 +299,22 @@ impl Pages {
         self.token.release_page(id)
     }
 
+    /// Makes the class the owner of a page that it owned in another process, with the chunks in use there.
+    pub fn resume(
+        &mut self,
+        takeover: &mut Takeover,
+        page: UnusedPage,
+        image: PageImage,
+    ) -> Result<(), Broken> {
+        let id = takeover.page(&mut self.token, page, image)?;
+        self.used_count += u64::from(image.used);
+        self.taken_count = self.taken_count.max(image.taken_as.saturating_add(1));
+        if self.has_free(self.token.own(id)) {
+            self.push_partial(id);
+        }
+        Ok(())
+    }
+
     fn push_partial(&mut self, id: PageId) {
         self.token.memory().push_partial(&mut self.partial, id);
     }
@@ -331,10 +350,20 @@ impl Pool {
     }
 
     /// Returns the pool of a restored cache. The earlier process had handed out `frontier` pages. Of these pages, no
-    /// class owns the pages `returned`.
-    pub fn resumed(limit: u32, frontier: u32, returned: Vec<UnusedPage>) -> Pool {
-        let allocated = frontier - returned.len() as u32;
-        Pool { free: Vec::new(), released: returned, frontier, allocated, limit, charged: 0 }
+    /// class owns the pages `free`, which hold memory, and the pages `released`.
+    pub fn resumed(
+        limit: u32,
+        frontier: u32,
+        free: Vec<UnusedPage>,
+        released: Vec<UnusedPage>,
+    ) -> Pool {
+        let allocated = frontier - released.len() as u32;
+        Pool { free, released, frontier, allocated, limit, charged: 0 }
+    }
+
+    /// Returns the pages that hold memory and that no class owns.
+    pub fn free_pages(&self) -> impl Iterator<Item = PageId> {
+        self.free.iter().map(UnusedPage::id)
     }
 
     /// Returns the number of pages that hold memory and that no class owns.

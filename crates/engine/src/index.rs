@@ -6,8 +6,8 @@
 use crate::layout::CHUNK_SIZE_BYTES_MIN;
 use crate::lock_counts::{self, Row};
 use crate::mem::{
-    BucketSpace, Entry, HugePages, Linked, MappingError, Memory, NewItem, RestoredItem, Stripe,
-    StripeGuard, buckets_max, home_of, prefetch,
+    BucketSpace, Entry, HugePages, Linked, LockedTables, MappingError, Memory, NewItem,
+    RestoredItem, Stripe, StripeGuard, buckets_max, home_of, prefetch,
 };
 use slabwise_base::sync::{Mutex, lock, try_lock};
 use std::sync::Arc;
@@ -74,6 +74,8 @@ pub struct Index {
     shift: u32,
     /// The buckets of all stripes, without overflow buckets.
     buckets: Arc<BucketSpace>,
+    /// The overflow buckets of all stripes.
+    overflow: Arc<BucketSpace>,
     /// The number of bytes that the tables of all stripes use.
     tables_size_bytes: AtomicU64,
 }
@@ -91,12 +93,13 @@ impl Index {
         let items_max = (memory.size_bytes() / CHUNK_SIZE_BYTES_MIN) as u64;
         let capacity = buckets_max(items_max, count);
         let (buckets, home) = BucketSpace::reserve(count, capacity, huge_pages)?;
-        let (_, overflow) = BucketSpace::reserve(count, capacity, huge_pages)?;
+        let (overflow_space, overflow) = BucketSpace::reserve(count, capacity, huge_pages)?;
         let new_stripe = |(home, overflow)| LockedStripe::new(Stripe::new(memory, home, overflow));
         let index = Index {
             stripes: home.into_iter().zip(overflow).map(new_stripe).collect(),
             shift: u64::BITS - count.ilog2(),
             buckets,
+            overflow: overflow_space,
             tables_size_bytes: AtomicU64::new(0),
         };
         index.presize(0);
@@ -121,6 +124,27 @@ impl Index {
         let mut count = 0;
         self.for_each_stripe(|stripe| count += u64::from(stripe.table().bucket_count()));
         count
+    }
+
+    /// Returns the largest number of buckets, and of overflow buckets, of a stripe.
+    pub fn buckets_max(&self) -> [u32; 2] {
+        let mut largest = [0; 2];
+        self.for_each_stripe(|stripe| {
+            let counts = stripe.table().counts();
+            largest = [largest[0].max(counts.home), largest[1].max(counts.overflow)];
+        });
+        largest
+    }
+
+    /// Commits memory for these numbers of buckets, and of overflow buckets, of each stripe.
+    pub fn populate(&self, [home, overflow]: [u32; 2]) {
+        self.buckets.populate(home);
+        self.overflow.populate(overflow);
+    }
+
+    /// Returns the number of bytes of the buckets of all stripes, if each has these numbers.
+    pub fn image_len(&self, [home, overflow]: [u32; 2]) -> u64 {
+        (u64::from(home) + u64::from(overflow)) * (self.stripes.len() * 64) as u64
     }
 
     /// Returns the index of the stripe of a hash. The stripes of ascending hashes ascend, too.
@@ -160,6 +184,20 @@ impl Index {
         for stripe in &self.stripes {
             visit(lock(&stripe.stripe));
         }
+    }
+
+    /// Locks all stripes, and calls `visit` with their tables. Only for a handover, during which no other thread uses the
+    /// index.
+    pub fn with_all_locked<R>(&self, visit: impl FnOnce(LockedTables<'_, '_>) -> R) -> R {
+        let mut guards: Vec<_> = self.stripes.iter().map(|it| lock(&it.stripe)).collect();
+        let result = visit(LockedTables::new(&mut guards));
+        let mut size_bytes = 0;
+        for (stripe, locked) in guards.iter().zip(&self.stripes) {
+            locked.note_growth(stripe);
+            size_bytes += stripe.table().size_bytes() as u64;
+        }
+        self.tables_size_bytes.store(size_bytes, Relaxed);
+        result
     }
 
     /// Waits for the operations that hold the lock of a stripe at the time of the call.

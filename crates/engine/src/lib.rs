@@ -44,11 +44,11 @@ mod space;
 mod stats;
 
 pub use background::{
-    AdoptError, ColdReason, CrawlStep, CrawledItem, Crawler, Progress, RestartError, Start, Stop,
-    Warm,
+    AdoptError, ColdReason, CrawlStep, CrawledItem, Crawler, Progress, RestartError, Start,
+    StateLens, Stop, Warm,
 };
 pub use config::{EngineConfig, MoverKind, SpareConfig, page_size_default};
-pub use engine::{Engine, EngineError};
+pub use engine::{AdoptedEngine, Adoption, CounterOwner, Engine, EngineError};
 pub use evict::{
     EvictionKind, EvictionOptions, GdWheelConfig, LruConfig, QueueSplit, RankedHits,
     ReservedConfig, ReservedRank,

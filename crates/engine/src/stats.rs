@@ -152,6 +152,24 @@ macro_rules! tallies {
             $($classes: Box<[$class_tallies]>,)?
         }
 
+        impl $tallies {
+            /// Adds to the counter with this name. Ignores other names.
+            pub fn add_named(&self, name: &str, count: u64) {
+                match name {
+                    $(stringify!($field) => self.$field.add(count),)+
+                    _ => {
+                        $($(
+                            for (queue, counter) in self.$queues.iter().enumerate() {
+                                if name == format!("{}.{queue}", stringify!($queues)) {
+                                    counter.add(count);
+                                }
+                            }
+                        )+)?
+                    }
+                }
+            }
+        }
+
         impl $stats {
             /// Adds the counters of one handle.
             pub(crate) fn add_tallies(&mut self, tallies: &$tallies) {
@@ -161,6 +179,18 @@ macro_rules! tallies {
                         *sum += counter.get();
                     }
                 )+)?
+            }
+
+            /// Returns the name and the number of each counter of a handle. A counter by queue has one name per queue.
+            pub fn named(&self) -> Vec<(String, u64)> {
+                #[allow(unused_mut, reason = "some structs have no counters by queue")]
+                let mut named = vec![$((stringify!($field).to_owned(), self.$field),)+];
+                $($(
+                    for (queue, &count) in self.$queues.iter().enumerate() {
+                        named.push((format!("{}.{queue}", stringify!($queues)), count));
+                    }
+                )+)?
+                named
             }
 
             /// Subtracts the counters in earlier statistics from those in these.

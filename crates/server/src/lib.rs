@@ -277,6 +277,7 @@ fn complete_handover(
     http: Option<&mut HttpServer>,
 ) -> Result<(), String> {
     taker.commit(shared.engine)?;
+    taker.restore_counters(shared);
     listeners.claim_file(shared.settings);
     http.into_iter().for_each(|http| http.claim_file(shared.settings));
     restore_limit(shared, *limit_bytes);

@@ -11,7 +11,9 @@ pub mod restart;
 mod sweep;
 
 pub use crawler::{CrawlStep, CrawledItem, Crawler};
-pub use restart::handover::{self, AdoptError, Adopted, ArenaFile};
+pub use restart::handover::{
+    self, AdoptError, Adopted, AdoptedCache, Adoption as MappedCache, ArenaFile, StateLens,
+};
 pub use restart::{ColdReason, Progress, RestartError, Start, Stop, Warm};
 pub use sweep::Sweep;
 

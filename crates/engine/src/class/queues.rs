@@ -10,8 +10,8 @@ use crate::evict::{
 };
 use crate::layout::ChunkAddress;
 use crate::mem::{
-    Broken, ClassToken, Entry, Inserted, List, Pin, QueueKind, Queued, Removed, Restore,
-    UnlinkedChunks, Unqueued,
+    Broken, ClassToken, Entry, Inserted, List, ListImage, Pin, QueueKind, Queued, Removed, Restore,
+    Takeover, UnlinkedChunks, Unqueued,
 };
 use slabwise_base::{Cost, WorkTime};
 use std::sync::atomic::Ordering::Relaxed;
@@ -54,6 +54,19 @@ impl ClassState {
         change(&mut self.lanes, place, |empty| *empty = list);
         self.note_tail(place.lane);
         Ok(count)
+    }
+
+    /// Makes a queue that the class had in another process. The caller sets the statistics of sizes and costs.
+    pub fn resume_queue(
+        &mut self,
+        takeover: &Takeover,
+        place: Place,
+        image: ListImage,
+    ) -> Result<(), Broken> {
+        let list = takeover.list(&self.pages.token, image)?;
+        change(&mut self.lanes, place, |empty| *empty = list);
+        self.note_tail(place.lane);
+        Ok(())
     }
 
     /// Returns the kind of queue that a new item enters. `is_short_lived` is true if the item has a short TTL.

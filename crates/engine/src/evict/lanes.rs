@@ -289,6 +289,16 @@ impl ItemSizes {
         &mut self.items[index]
     }
 
+    /// Returns the number of the first bucket, and the number of items in it and in each bucket after it.
+    pub fn counts(&self) -> (usize, &[u64]) {
+        (self.first, &self.items)
+    }
+
+    /// Returns the numbers of items of which [`ItemSizes::counts`] returns these parts.
+    pub fn from_counts(first: usize, items: Vec<u64>) -> ItemSizes {
+        ItemSizes { first, items }
+    }
+
     /// Adds the counts of all buckets to a histogram.
     pub fn add_to(&self, histogram: &mut SizeHistogram) {
         for (index, &items) in self.items.iter().enumerate() {

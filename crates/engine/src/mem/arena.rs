@@ -31,10 +31,8 @@ use super::mapping::{FileAccess, HugePages, Mapping, MappingError};
 use super::state::StateWord;
 use crate::layout::{CHUNK_ALIGN_BYTES, ChunkAddress, HEADER_SIZE_BYTES};
 use rustix::fs::{FlockOperation, flock, fstat};
-use rustix::mm::{Advice, madvise};
 use slabwise_base::sync::AtomicU64;
 use slabwise_base::{PageId, Uses, WorkTime};
-use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -139,9 +137,9 @@ impl Arena {
     /// The lock belongs to the open file and not to the process. So a process that has received the file from another one
     /// by SCM_RIGHTS maps it while the other process still maps it, too.
     ///
-    /// While the arena exists and is writable, these bytes may be written only through this arena, and while it is
-    /// read-only, they may not be written at all. This is the only precondition of `mem`
-    /// for safe code that is not checked. If a program shortens the file, an access to a lost byte raises SIGBUS.
+    /// While the arena exists and is writable, these bytes may be written only through this arena. While it is read-only,
+    /// another process may write them only until this process first reads one of them. This precondition of `mem` for safe
+    /// code is not checked. If a program shortens the file, an access to a lost byte raises SIGBUS.
     pub fn of_file(
         file: BorrowedFd<'_>,
         size_bytes: usize,
@@ -281,10 +279,7 @@ impl Arena {
     /// a system that does not support this. Chunks of the page may be in use.
     pub fn populate(&self, page: PageId, page_size_bytes: usize) {
         let offset = page.index() * page_size_bytes;
-        assert!(offset + page_size_bytes <= self.size_bytes(), "the page is within the arena");
-        let start: *mut c_void = self.base().as_ptr().wrapping_add(offset).cast();
-        // SAFETY: the page is within the mapping, and the advice does not change its bytes.
-        let _ = unsafe { madvise(start, page_size_bytes, Advice::LinuxPopulateWrite) };
+        self.mapping.populate(offset..offset + page_size_bytes);
     }
 
     /// Returns the memory of a page to the system. Afterwards the page reads as zeros. Has no effect on an arena that

@@ -137,12 +137,78 @@ impl BucketSpace {
         Ok((space, buckets))
     }
 
+    /// Commits the memory of the first `count` buckets of each stripe, so that later writes do not wait for the system.
+    pub fn populate(&self, count: u32) {
+        let rows = count.min(self.capacity) as usize;
+        let len = (rows << self.stripe_bits) * size_of::<Bucket>();
+        self.mapping.populate(0..len);
+    }
+
     /// Prefetches a bucket. A number without a bucket is allowed.
     #[inline]
     pub fn prefetch(&self, stripe: usize, number: u32) {
         let index = (number as usize) << self.stripe_bits | stripe;
         prefetch(self.mapping.base().as_ptr().cast::<Bucket>().wrapping_add(index));
     }
+}
+
+/// Returns true if no address in buckets with these bytes is above `bits_max`, as bits. The addresses of empty entries count,
+/// too, so that the loop over the entries of a bucket has no branch.
+pub fn has_no_address_above(buckets: &[u8], bits_max: u64) -> bool {
+    const HIGH_AT: usize = offset_of!(Bucket, high);
+    const LOW_AT: usize = offset_of!(Bucket, low);
+    let (low_max, high_max) = (bits_max as u32, (bits_max >> 32) as u8);
+    let (whole, rest) = buckets.as_chunks::<{ size_of::<Bucket>() }>();
+    debug_assert!(rest.is_empty(), "the bytes are whole buckets");
+    whole.iter().all(|bucket| {
+        let high: [u8; ENTRIES_PER_BUCKET] = std::array::from_fn(|entry| bucket[HIGH_AT + entry]);
+        let low: [u32; ENTRIES_PER_BUCKET] = std::array::from_fn(|entry| {
+            u32::from_ne_bytes(std::array::from_fn(|at| bucket[LOW_AT + 4 * entry + at]))
+        });
+        if high_max == 0 {
+            return high == [0; ENTRIES_PER_BUCKET]
+                && low.iter().fold(0, |max, &it| it.max(max)) <= low_max;
+        }
+        let is_within = |(&high, &low): (&u8, &u32)| (high, low) <= (high_max, low_max);
+        high.iter().zip(&low).all(is_within)
+    })
+}
+
+/// Returns the bytes of the buckets of all stripes, up to the largest number of buckets of a stripe. `all` must be the
+/// buckets of every stripe of a [`BucketSpace`], in order.
+pub fn bytes_of_all<'b>(all: &'b [&'b Buckets]) -> &'b [u8] {
+    let (first, len) = range_of_all(all, all.iter().map(|buckets| buckets.count).max());
+    // SAFETY: 1. The range is the start of the mapping, which exists as long as the borrowed buckets. A bucket has no
+    // padding, and all mapped bytes are initialised. 2. `all` borrows the `Buckets` of every stripe, so nothing writes the
+    // range (BUCKETS-ALONE).
+    unsafe { std::slice::from_raw_parts(first.as_ptr(), len) }
+}
+
+/// Adds empty buckets until every stripe has `count`, and returns the bytes of all buckets for writing. `all` must be the
+/// buckets of every stripe of a [`BucketSpace`], in order.
+pub fn bytes_of_all_mut<'b>(all: &'b mut [&'b mut Buckets], count: u32) -> &'b mut [u8] {
+    all.iter_mut().for_each(|buckets| buckets.grow_to(count));
+    let shared: Vec<&Buckets> = all.iter().map(|buckets| &**buckets).collect();
+    let (first, len) = range_of_all(&shared, Some(count));
+    // SAFETY: as in `bytes_of_all`. `all` borrows the `Buckets` of every stripe exclusively, so only the holder of the slice
+    // accesses the range. Any bytes are a bucket.
+    unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), len) }
+}
+
+/// Returns the address and the length of the first `count` buckets of every stripe. Panics unless `all` are the buckets of
+/// every stripe of one space, in order.
+fn range_of_all(all: &[&Buckets], count: Option<u32>) -> (NonNull<u8>, usize) {
+    let space = &all.first().expect("a space has a stripe").space;
+    let base = space.mapping.base();
+    assert_eq!(all.len(), 1 << space.stripe_bits, "the buckets are those of every stripe");
+    for (stripe, buckets) in all.iter().enumerate() {
+        assert!(Arc::ptr_eq(space, &buckets.space), "all buckets are in one space");
+        let offset = buckets.first.addr().get() - base.addr().get();
+        assert_eq!(offset, stripe * size_of::<Bucket>(), "the stripes are in order");
+    }
+    let count = count.unwrap_or(0);
+    assert!(count <= space.capacity, "{count} buckets: a stripe has at most {}", space.capacity);
+    (base, all.len() * count as usize * size_of::<Bucket>())
 }
 
 /// The buckets of one stripe. Their numbers begin with 0.
@@ -176,6 +242,16 @@ impl Buckets {
         let capacity = self.capacity();
         assert!(count <= capacity, "{count} buckets: a stripe has at most {capacity}");
         self.count = self.count.max(count);
+    }
+
+    /// Sets the number of buckets. Panics if it is above the capacity. The buckets beyond it must be empty.
+    pub fn set_count(&mut self, count: u32) {
+        assert!(
+            count <= self.capacity(),
+            "{count} buckets: a stripe has at most {}",
+            self.capacity()
+        );
+        self.count = count;
     }
 
     #[inline]
@@ -216,6 +292,21 @@ mod tests {
         assert_eq!(bucket.matches(7), 1 << 9 | 1);
         assert_eq!(bucket.matches(8), 1 << 4);
         assert_eq!(bucket.matches(0), 0b01_1110_1110);
+    }
+
+    #[test]
+    fn addresses_above_a_limit_are_found() {
+        for bits_max in [1, u64::from(u32::MAX), 1 << 32, 5 << 32 | 7] {
+            for (bits, is_within) in [(1, true), (bits_max, true), (bits_max + 1, false)] {
+                let mut bucket = Bucket::EMPTY;
+                bucket.set(ENTRIES_PER_BUCKET - 1, 1, ChunkAddress::from_bits(bits).unwrap());
+                // SAFETY: a bucket has no padding.
+                let bytes: [u8; size_of::<Bucket>()] = unsafe { std::mem::transmute(bucket) };
+                let buckets = [[0; size_of::<Bucket>()], bytes].concat();
+                let found = super::has_no_address_above(&buckets, bits_max);
+                assert_eq!(found, is_within, "{bits} within {bits_max}");
+            }
+        }
     }
 
     #[test]

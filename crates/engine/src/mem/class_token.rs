@@ -105,6 +105,21 @@ impl ClassToken {
         self.owned.len() as u32
     }
 
+    /// Returns the pages that the class owns, draining pages included, in no order.
+    pub fn pages(&self) -> impl Iterator<Item = PageId> + '_ {
+        self.owned.iter().copied()
+    }
+
+    /// Returns true if the item to which the body at `body` belongs is linked. No thread moves items during the call.
+    pub fn head_is_linked(&self, body: ChunkAddress) -> bool {
+        let head = self.header(body).and_then(|header| header.prev());
+        head.is_some_and(|head| {
+            let is_inside = head.offset() < self.memory.size_bytes();
+            // SAFETY: a body links to the first chunk of its item, which is in use as long as the body is.
+            is_inside && unsafe { self.memory.arena.header_of(head) }.state().load().linked()
+        })
+    }
+
     /// Sets the chunk size. Panics if the class owns a page.
     pub fn set_chunk_size(&mut self, size_bytes: usize) {
         assert_eq!(self.page_count(), 0, "a class that changes its chunk size owns no page");

@@ -212,6 +212,12 @@ impl<'t, R: ReadAccess> Item<'t, R> {
         self.memory.counted_size_bytes(state.key_len(), value_len, state.fields()) as u64
     }
 
+    /// Returns the number of bytes of its first chunk that the item uses.
+    #[inline]
+    pub fn size_in_first_chunk_bytes(self) -> usize {
+        self.layout().value() + self.header().len()
+    }
+
     /// Returns the class that owns the page of the item's first chunk.
     #[inline]
     pub fn chunk_class(self) -> ClassId {

@@ -40,6 +40,15 @@ pub struct List {
     bytes: u64,
 }
 
+/// A list as numbers, for a process that maps the same arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListImage {
+    pub head: Option<ChunkAddress>,
+    pub tail: Option<ChunkAddress>,
+    pub count: u64,
+    pub bytes: u64,
+}
+
 /// An item that was removed from one list and is to be put into another list or back. It borrows the token of the
 /// class, so that no other list of the class can change in between.
 #[must_use = "an item that was removed from a list must be put into a list again"]
@@ -73,6 +82,11 @@ impl List {
     /// Returns the sum of the items' sizes in bytes, as the callers counted them.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    pub fn image(&self) -> ListImage {
+        let &List { class: _, head, tail, count, bytes } = self;
+        ListImage { head, tail, count, bytes }
     }
 
     pub fn tail_address(&self) -> Option<ChunkAddress> {

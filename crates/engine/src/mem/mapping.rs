@@ -114,6 +114,15 @@ impl Mapping {
         unsafe { mprotect(base, self.size_bytes, flags) }.map_err(MappingError::ReadOnly)
     }
 
+    /// Commits a part of the mapping now, so that later accesses do not wait for the system. The bytes do not
+    /// change. Has no effect on a system that does not support this.
+    pub fn populate(&self, part: std::ops::Range<usize>) {
+        assert!(part.end <= self.size_bytes, "the part is within the mapping");
+        let start = self.base.as_ptr().wrapping_add(part.start).cast();
+        // SAFETY: the part is within the mapping, and the advice does not change its bytes.
+        let _ = unsafe { madvise(start, part.len(), Advice::LinuxPopulateWrite) };
+    }
+
     /// Frees the blocks of the file behind a part of the mapping. The part reads as zeros afterwards. Has no effect on a
     /// file system without holes.
     ///

@@ -23,7 +23,8 @@
 //! ```
 //!
 //! Only the holder of the [`MoverToken`] can move items and bodies to other chunks. [`Restore`] recovers the items that
-//! an earlier process wrote to the memory file, which is the file of `-e`.
+//! an earlier process wrote to the memory file, which is the file of `-e`. [`Takeover`] makes the tables, page entries and
+//! lists of a process that hands its arena over.
 //!
 //! Misuse of these types by safe code cannot break memory safety: misuse that could break it either does not compile or
 //! panics. The rules are:
@@ -38,7 +39,7 @@
 //!
 //! One precondition is not checked: while an arena maps a memory file, no program shortens the file, and only this
 //! arena writes the mapped bytes ([`Arena::of_file`]). The lock on the file is only advisory, so another program can
-//! ignore it.
+//! ignore it. `takeover.rs` has a similar precondition.
 //!
 //! The code cites these invariants by name:
 //!
@@ -71,20 +72,22 @@ mod spare;
 mod state;
 mod stripe;
 mod table;
+mod takeover;
 
 pub use arena::{Arena, FileKind, prefetch};
 pub use buckets::BucketSpace;
 pub use chunk::{Copied, NewItem, OwnedChunk, UnlinkedChunks, UnusedPage, ValueShape};
 pub use class_token::{ClassToken, MoverToken, PinOutcome, Slot, SlotRun};
 pub use item::{Exclusive, HeldValue, Item, Linked, Pin, Queued, ReadAccess, ReadsMeta, ValuePin};
-pub use list::{List, Unqueued};
+pub use list::{List, ListImage, Unqueued};
 pub use mapping::{FileAccess, HugePages, MappingError};
 pub use memory::{Memory, Page, PageState, page_entries_size_bytes};
 pub use restore::{Broken, Restore, RestoredItem, ensure};
 pub use spare::{SPARES_MAX, SpareSlots};
 pub use state::{Kind, QueueKind, State};
 pub use stripe::{Entry, Inserted, Removed, Stripe, StripeGuard};
-pub use table::{buckets_max, home_of};
+pub use table::{TableCounts, buckets_max, home_of};
+pub use takeover::{LockedTables, PageImage, Takeover};
 
 #[cfg(all(test, loom))]
 mod loom_tests;

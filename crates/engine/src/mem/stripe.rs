@@ -86,6 +86,10 @@ impl Stripe {
         &self.table
     }
 
+    pub(super) fn table_mut(&mut self) -> &mut Table {
+        &mut self.table
+    }
+
     /// Makes `bucket_count` buckets for an empty table. So the table need not grow until it has many items.
     pub fn presize(&mut self, bucket_count: u32) {
         self.table.presize(bucket_count);

@@ -64,6 +64,21 @@ pub struct Table {
     item_count: u32,
 }
 
+/// The numbers of a table that are not in its buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableCounts {
+    /// The number of buckets without overflow buckets.
+    pub home: u32,
+    /// The number of overflow buckets, those on the free list included.
+    pub overflow: u32,
+    /// The first overflow bucket on the free list plus one, or 0.
+    pub free_head: u32,
+    /// The number of overflow buckets on the free list.
+    pub free: u32,
+    /// The number of entries.
+    pub items: u32,
+}
+
 /// Returns the tag of a hash. A tag is never 0, and uses other bits of the hash than the choice of stripe and bucket.
 fn tag_of(hash: u64) -> u8 {
     ((hash >> 40) as u8).max(1)
@@ -106,6 +121,35 @@ impl Table {
 
     pub fn item_count(&self) -> usize {
         self.item_count as usize
+    }
+
+    pub fn counts(&self) -> TableCounts {
+        TableCounts {
+            home: self.home.count(),
+            overflow: self.overflow.buckets.count(),
+            free_head: self.overflow.free_head,
+            free: self.overflow.free_count,
+            items: self.item_count,
+        }
+    }
+
+    /// Sets the numbers of a table whose buckets have been written as a whole. The buckets beyond these numbers are empty.
+    pub fn set_counts(&mut self, counts: TableCounts) {
+        self.home.set_count(counts.home);
+        self.overflow.buckets.set_count(counts.overflow);
+        self.overflow.free_head = counts.free_head;
+        self.overflow.free_count = counts.free;
+        self.item_count = counts.items;
+    }
+
+    /// Returns the buckets, and the overflow buckets.
+    pub fn buckets(&self) -> [&Buckets; 2] {
+        [&self.home, &self.overflow.buckets]
+    }
+
+    /// Returns the buckets, and the overflow buckets, for writing.
+    pub fn buckets_mut(&mut self) -> [&mut Buckets; 2] {
+        [&mut self.home, &mut self.overflow.buckets]
     }
 
     /// Returns the number of buckets, without overflow buckets.

@@ -344,6 +344,14 @@ impl Mover {
         if self.job.is_some() { MoverStep::Working } else { MoverStep::Idle }
     }
 
+    /// Gives up the move in progress, if any, so that every page is used normally.
+    pub fn give_up_present(&mut self, space: &Space, at: Moment) {
+        if let Some(job) = self.job.take() {
+            self.give_up(space, job, at);
+            self.publish_receiver(space);
+        }
+    }
+
     /// Completes the move if the page is empty. Otherwise begins another pass over the busy chunks.
     fn end_of_pass(&mut self, space: &Space, mut job: Job, at: Moment) -> MoverStep {
         space.recall_page(job.request.victim, job.page);

@@ -115,7 +115,9 @@ pub struct Pinned<'e> {
 impl<'e> Pinned<'e> {
     /// Pins an item whose stripe is locked. `None`: the item has the largest possible number of pins.
     pub(super) fn new(space: &'e Space, item: Linked<'_>) -> Option<Pinned<'e>> {
-        Some(Pinned { space, pin: Some(item.pin()?) })
+        let pin = item.pin()?;
+        space.note_value_pin(item);
+        Some(Pinned { space, pin: Some(pin) })
     }
 }
 

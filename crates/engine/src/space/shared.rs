@@ -15,7 +15,7 @@ use crate::index::Index;
 use crate::layout::{ChunkAddress, ClassTable};
 use crate::lock_counts::{self, Row};
 use crate::mem::{
-    Arena, Item, MappingError, Memory, Page, PageState, ReadAccess, ReadsMeta, prefetch,
+    Arena, Item, Linked, MappingError, Memory, Page, PageState, ReadAccess, ReadsMeta, prefetch,
 };
 use crate::stats::{ClassStats, HandleCounters, PageStats};
 pub use slabwise_base::AccessKind;
@@ -24,7 +24,7 @@ use slabwise_base::sync::{Mutex, MutexGuard, lock};
 use slabwise_base::{ClassId, Expiry, Ghosts, KeyHasher, Now, PageId, Seconds, Uses};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 /// The value of [`Space::temporary_ttl`] if no item enters the temp queue.
 const NO_TEMPORARY_TTL: u32 = u32::MAX;
@@ -53,7 +53,7 @@ pub struct Space {
     /// One class per number that a class table may use, indexed by the number.
     pub classes: Box<[Class]>,
     /// The class [`CHAINED`], which queues all chained items.
-    chained: Class,
+    pub chained: Class,
     /// The current class table. The lock is held while the table changes.
     pub tables: Mutex<Tables>,
     /// A copy of the current class table, which stores read without a lock.
@@ -94,6 +94,9 @@ pub struct Space {
     /// The number of chunks of the moving page that a store in the receiver pays for, if it finds no free chunk, in
     /// units of 1/[`HELP_UNITS`].
     pub help_units: AtomicU32,
+    /// No item in a smaller chunk than this, in bytes, has ever had a pin of a [`Pinned`](crate::Pinned), except chained
+    /// items. So a handover searches for pinned items only in the classes of larger chunks.
+    pinned_chunk_size_bytes_min: AtomicUsize,
     /// The observers of evictions and accesses.
     pub observers: Observers,
 }
@@ -169,6 +172,7 @@ impl Space {
             is_moving: AtomicBool::new(false),
             receiver: AtomicU32::new(0),
             help_units: AtomicU32::new(HELP_CHUNKS_DEFAULT * HELP_UNITS),
+            pinned_chunk_size_bytes_min: AtomicUsize::new(usize::MAX),
             observers: Observers::default(),
             spares,
             memory,
@@ -279,6 +283,21 @@ impl Space {
     /// largest class, as in memcached.
     pub fn stats_class(&self, class: ClassId) -> ClassId {
         if class == CHAINED { self.largest } else { class }
+    }
+
+    /// Records that an item gets a pin that outlasts the operation.
+    #[inline]
+    pub fn note_value_pin(&self, item: Linked<'_>) {
+        let size_bytes = item.size_in_first_chunk_bytes();
+        if size_bytes < self.pinned_chunk_size_bytes_min.load(Relaxed) {
+            self.pinned_chunk_size_bytes_min.fetch_min(size_bytes, Relaxed);
+        }
+    }
+
+    /// Returns a size such that only chained items, and items in chunks of at least this size in bytes, can have pins that
+    /// outlast an operation.
+    pub fn pinned_chunk_size_bytes_min(&self) -> usize {
+        self.pinned_chunk_size_bytes_min.load(Relaxed)
     }
 
     /// Returns the hash of an item's key.

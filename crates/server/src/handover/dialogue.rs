@@ -59,14 +59,15 @@ pub(super) fn receive(
     }
 }
 
-/// Sends the sockets of idle connections that use one protocol. They stay open here.
+/// Sends the sockets of idle connections that use one protocol, and whose clients have authenticated or not. They stay open
+/// here.
 pub fn send_connections(
     channel: &Channel,
-    protocol: Protocol,
+    (protocol, has_logged_in): (Protocol, bool),
     sockets: &[BorrowedFd<'_>],
 ) -> io::Result<u64> {
     for part in sockets.chunks(DESCRIPTORS_MAX) {
-        let message = Message::Connections { protocol, count: part.len() };
+        let message = Message::Connections { protocol, has_logged_in, count: part.len() };
         channel.send(message.compose().as_bytes(), part, STEP_TIMEOUT)?;
     }
     Ok(sockets.len() as u64)

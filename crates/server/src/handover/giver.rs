@@ -1,15 +1,19 @@
 //! The side of the old process: a thread that waits for connections to the control socket. The parent module describes the
 //! states.
 
+use super::counters;
 use super::dialogue::{Failure, STEP_TIMEOUT, rebuild_timeout, receive, send};
-use super::message::{Message, Offer, SocketKind, VERSION};
+use super::message::{
+    Logins, Message, Offer, SocketKind, StateParts, VERSION, VERSION_OLDEST, common_version,
+};
 use crate::config::Settings;
 use crate::os::channel::{self, Channel, ReceiveError};
 use crate::os::service::Notifications;
 use crate::os::sys;
 use crate::shared::{Shared, Wake};
+use slabwise_base::Moment;
 use slabwise_base::clock::unix_time;
-use slabwise_engine::Stop;
+use slabwise_engine::{Engine, Stop};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -106,6 +110,9 @@ impl Giver {
         }
         let channel = Arc::new(channel);
         let Err(failure) = self.hand_over(shared, &channel);
+        if let Err(error) = self.state.set_len(0) {
+            tracing::warn!("upgrade: cannot free the memory of the state: {error}");
+        }
         if matches!(failure, Failure::Channel(ReceiveError::Closed)) {
             tracing::warn!("upgrade: the new process has ended: this process serves on");
         } else {
@@ -123,18 +130,17 @@ impl Giver {
         shared: &Shared<'_>,
         channel: &Arc<Channel>,
     ) -> Result<std::convert::Infallible, Failure> {
-        let offer = self.offer(shared);
-        match self.next(shared, channel, STEP_TIMEOUT)? {
-            Message::Hello { version: VERSION } => {}
-            Message::Hello { version } => {
-                return Err(Failure::Own(format!(
-                    "the running server has version {VERSION} of the handover, and the new one {version}: stop the \
-                     server, and start the new one"
-                )));
-            }
+        let version = match self.next(shared, channel, STEP_TIMEOUT)? {
+            Message::Hello { oldest, newest } => common_version(oldest, newest).ok_or_else(|| {
+                Failure::Own(format!(
+                    "the running server has versions {VERSION_OLDEST} to {VERSION} of the handover, and the new one \
+                     {oldest} to {newest}: stop the server, and start the new one"
+                ))
+            })?,
             _ => return Err(Failure::Invalid),
-        }
+        };
         let arena = shared.engine.arena().expect("the arena of an upgradable server is in a file");
+        let offer = self.offer(shared, version);
         let items = offer.items;
         send(channel, &Message::Offer(offer), &[])?;
         for (kind, socket) in &self.sockets {
@@ -142,23 +148,41 @@ impl Giver {
         }
         send(channel, &Message::Socket(SocketKind::Control), &[self.listener.as_fd()])?;
         send(channel, &Message::Memory, &[arena, self.state.as_fd()])?;
-        if self.next(shared, channel, STEP_TIMEOUT)? != Message::Collect {
+        // Memory that is allocated now need not be allocated during the pause.
+        self.reserve_state(shared.engine.state_len_estimate())?;
+        if self.next(shared, channel, rebuild_timeout(items))? != Message::Collect {
             return Err(Failure::Invalid);
         }
         let begun_nanos = shared.clock.nanos();
         let _pause = Paused::begin(shared, channel)?;
         let _steps = shared.hold_background_steps();
         let connections = shared.pause.moved()?;
-        let elapsed = Duration::from_nanos(shared.clock.nanos());
-        let text = shared.engine.save(Stop { unix_time: unix_time(), elapsed });
-        self.state.write_all_at(text.as_bytes(), 0)?;
-        send(channel, &Message::State { len_bytes: text.len() as u64, connections }, &[])?;
+        let parts = self.save_state(shared, connections)?;
+        for lines in counters::compose(shared) {
+            send(channel, &Message::Counters { lines }, &[])?;
+        }
+        send(channel, &Message::State(parts), &[])?;
         if self.next(shared, channel, rebuild_timeout(items))? != Message::Ready {
             return Err(Failure::Invalid);
         }
         send(channel, &Message::Take, &[])?;
         let paused = Duration::from_nanos(shared.clock.nanos() - begun_nanos);
         self.end(channel, paused)
+    }
+
+    /// Allocates the memory of the file for the state.
+    fn reserve_state(&self, len_bytes: u64) -> io::Result<()> {
+        let zeros = vec![0; 1 << 20];
+        let mut offsets = (0..len_bytes).step_by(zeros.len());
+        offsets.try_for_each(|offset| self.state.write_all_at(&zeros, offset))
+    }
+
+    /// Writes the state to its file. No thread uses the cache.
+    fn save_state(&self, shared: &Shared<'_>, connections: u64) -> io::Result<StateParts> {
+        let nanos = shared.clock.nanos();
+        let stop = Stop { unix_time: unix_time(), elapsed: Duration::from_nanos(nanos) };
+        let lens = shared.engine.save(stop, Moment::from_nanos(nanos), &self.state)?;
+        Ok(StateParts { text_len_bytes: lens.text, image_len_bytes: lens.image_words, connections })
     }
 
     /// Ends the process after `take`, without destructors.
@@ -183,16 +207,22 @@ impl Giver {
         std::process::exit(code)
     }
 
-    fn offer(&self, shared: &Shared<'_>) -> Offer {
+    fn offer(&self, shared: &Shared<'_>, version: u32) -> Offer {
         let config = shared.engine.config();
+        let [index_buckets, index_overflow_buckets] = shared.engine.index_buckets_max();
         Offer {
-            version: VERSION,
+            version,
             start_limit_bytes: config.memory_limit_bytes,
             memory_limit_bytes: shared.engine.memory_limit_bytes(),
             items: shared.engine.stats(shared.clock.now()).total.items.iter().sum(),
+            hash_seed: config.hash_seed,
+            index_format: Engine::INDEX_FORMAT,
+            index_buckets,
+            index_overflow_buckets,
             sockets: self.sockets.len() as u64 + 1,
             are_passed: self.are_passed,
-            layout: slabwise_engine::Engine::layout(config),
+            logins: Logins::of(shared.settings),
+            layout: Engine::layout(config),
         }
     }
 

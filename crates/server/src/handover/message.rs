@@ -4,12 +4,22 @@
 //! A message has exactly one text, so the parser accepts only what the other process can have composed: it composes the
 //! parsed message again and compares.
 
-use crate::config::Protocol;
+use crate::config::{Protocol, Settings};
 use crate::os::channel::DESCRIPTORS_MAX;
 use std::str::Lines;
 
-/// The version of the messages. A process hands over only to a process with the same version.
-pub const VERSION: u32 = 1;
+/// The newest version of the messages that this program speaks. The messages `hello` and `abort` are the same in all
+/// versions.
+pub const VERSION: u32 = 2;
+/// The oldest version of the messages that this program speaks.
+pub const VERSION_OLDEST: u32 = 2;
+
+/// Returns the version that two processes use: the newest one that both speak. `None`: there is none. The arguments are the
+/// oldest and the newest version of the other process.
+pub fn common_version(oldest: u32, newest: u32) -> Option<u32> {
+    let common = VERSION.min(newest);
+    (common >= VERSION_OLDEST.max(oldest)).then_some(common)
+}
 
 /// The maximum length of a reason, in bytes. Longer ones are cut.
 const REASON_LEN_MAX: usize = 2000;
@@ -17,21 +27,23 @@ const REASON_LEN_MAX: usize = 2000;
 /// A message of either process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// New process: the first message.
-    Hello { version: u32 },
+    /// New process: the first message, with the oldest and the newest version of the messages that it speaks.
+    Hello { oldest: u32, newest: u32 },
     /// Old process: what it can hand over. The messages `Socket` and one `Memory` follow.
     Offer(Offer),
     /// Old process: a listening socket, as the only descriptor.
     Socket(SocketKind),
     /// Old process: the arena, and the file to which the state will be written, as descriptors.
     Memory,
-    /// New process: the old process should pause, and send the connections and the state.
+    /// New process: it has mapped the arena. The old process should pause, and send the connections and the state.
     Collect,
-    /// Old process: idle connections of one protocol, as descriptors.
-    Connections { protocol: Protocol, count: usize },
+    /// Old process: idle connections of one protocol, as descriptors. With `has_logged_in`, their clients have authenticated.
+    Connections { protocol: Protocol, has_logged_in: bool, count: usize },
+    /// Old process: counters of `stats`, as lines that `counters.rs` composes.
+    Counters { lines: String },
     /// Old process: the state is in the file, and no further connection follows.
-    State { len_bytes: u64, connections: u64 },
-    /// New process: it has built the index, and waits for `Take`.
+    State(StateParts),
+    /// New process: it has the index, and waits for `Take`.
     Ready,
     /// Old process: from now on the new process serves.
     Take,
@@ -39,6 +51,15 @@ pub enum Message {
     Serving { process: u32 },
     /// Either process ends the handover for this reason. The old process continues to serve.
     Abort { reason: String },
+}
+
+/// The lengths of the parts of the state, and the number of connections that were sent before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateParts {
+    pub text_len_bytes: u64,
+    /// 0 if the new process must rebuild the index.
+    pub image_len_bytes: u64,
+    pub connections: u64,
 }
 
 /// What the old process can hand over.
@@ -50,10 +71,19 @@ pub struct Offer {
     /// The memory limit now.
     pub memory_limit_bytes: u64,
     pub items: u64,
+    /// The seed of the hash of keys.
+    pub hash_seed: u64,
+    /// The version of the format in which the index is handed over.
+    pub index_format: u32,
+    /// The largest number of buckets of a stripe of the index.
+    pub index_buckets: u32,
+    /// The largest number of overflow buckets of a stripe of the index.
+    pub index_overflow_buckets: u32,
     /// The number of messages `Socket` that follow.
     pub sockets: u64,
     /// True if a service manager has opened the sockets.
     pub are_passed: bool,
+    pub logins: Logins,
     /// The lines of [`Engine::layout`](slabwise_engine::Engine::layout).
     pub layout: String,
 }
@@ -66,6 +96,30 @@ pub enum SocketKind {
     Datagram,
     Http,
     Control,
+}
+
+/// How the clients of a server must authenticate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Logins {
+    /// Not at all.
+    None,
+    /// By a `set` command (`-Y`).
+    Text,
+    /// By SASL (`-S`).
+    Sasl,
+}
+
+impl Logins {
+    const ALL: [(Logins, &'static str); 3] =
+        [(Logins::None, "none"), (Logins::Text, "text"), (Logins::Sasl, "sasl")];
+
+    pub fn of(settings: &Settings) -> Logins {
+        match (&settings.auth_file, settings.sasl_enabled) {
+            (Some(_), _) => Logins::Text,
+            (None, true) => Logins::Sasl,
+            (None, false) => Logins::None,
+        }
+    }
 }
 
 impl SocketKind {
@@ -112,26 +166,23 @@ impl Message {
     /// Returns the text of the message.
     pub fn compose(&self) -> String {
         match self {
-            Message::Hello { version } => format!("hello\nversion={version}\n"),
-            Message::Offer(offer) => format!(
-                "offer\nversion={}\nstart_limit_bytes={}\nmemory_limit_bytes={}\nitems={}\nsockets={}\nare_passed={}\n{}",
-                offer.version,
-                offer.start_limit_bytes,
-                offer.memory_limit_bytes,
-                offer.items,
-                offer.sockets,
-                u8::from(offer.are_passed),
-                offer.layout
-            ),
+            Message::Hello { oldest, newest } => {
+                format!("hello\noldest={oldest}\nnewest={newest}\n")
+            }
+            Message::Offer(offer) => compose_offer(offer),
             Message::Socket(kind) => format!("socket\nkind={}\n", name_of(&SocketKind::ALL, kind)),
             Message::Memory => "memory\n".to_owned(),
             Message::Collect => "collect\n".to_owned(),
-            Message::Connections { protocol, count } => {
-                format!("connections\nprotocol={}\ncount={count}\n", name_of(&PROTOCOLS, protocol))
-            }
-            Message::State { len_bytes, connections } => {
-                format!("state\nlen_bytes={len_bytes}\nconnections={connections}\n")
-            }
+            Message::Connections { protocol, has_logged_in, count } => format!(
+                "connections\nprotocol={}\nhas_logged_in={}\ncount={count}\n",
+                name_of(&PROTOCOLS, protocol),
+                u8::from(*has_logged_in)
+            ),
+            Message::Counters { lines } => format!("counters\n{lines}"),
+            Message::State(StateParts { text_len_bytes, image_len_bytes, connections }) => format!(
+                "state\ntext_len_bytes={text_len_bytes}\nimage_len_bytes={image_len_bytes}\n\
+                 connections={connections}\n"
+            ),
             Message::Ready => "ready\n".to_owned(),
             Message::Take => "take\n".to_owned(),
             Message::Serving { process } => format!("serving\nprocess={process}\n"),
@@ -145,19 +196,26 @@ impl Message {
         let text = std::str::from_utf8(bytes).ok()?;
         let mut fields = Fields(text.lines());
         let message = match fields.0.next()? {
-            "hello" => Message::Hello { version: fields.number("version")? },
+            "hello" => Message::Hello {
+                oldest: fields.number("oldest")?,
+                newest: fields.number("newest")?,
+            },
             "offer" => Message::Offer(parse_offer(text, &mut fields)?),
             "socket" => Message::Socket(named(&SocketKind::ALL, fields.value("kind")?)?),
             "memory" => Message::Memory,
             "collect" => Message::Collect,
             "connections" => Message::Connections {
                 protocol: named(&PROTOCOLS, fields.value("protocol")?)?,
+                has_logged_in: fields.number::<u8>("has_logged_in")? == 1,
                 count: fields.number("count")?,
             },
-            "state" => Message::State {
-                len_bytes: fields.number("len_bytes")?,
+            // The lines belong to `counters.rs`.
+            "counters" => Message::Counters { lines: text.strip_prefix("counters\n")?.to_owned() },
+            "state" => Message::State(StateParts {
+                text_len_bytes: fields.number("text_len_bytes")?,
+                image_len_bytes: fields.number("image_len_bytes")?,
                 connections: fields.number("connections")?,
-            },
+            }),
             "ready" => Message::Ready,
             "take" => Message::Take,
             "serving" => Message::Serving { process: fields.number("process")? },
@@ -172,14 +230,44 @@ impl Message {
     }
 }
 
+fn compose_offer(offer: &Offer) -> String {
+    let Offer {
+        version,
+        start_limit_bytes,
+        memory_limit_bytes,
+        items,
+        hash_seed,
+        index_format,
+        index_buckets,
+        index_overflow_buckets,
+        sockets,
+        are_passed,
+        logins,
+        layout,
+    } = offer;
+    format!(
+        "offer\nversion={version}\nstart_limit_bytes={start_limit_bytes}\n\
+         memory_limit_bytes={memory_limit_bytes}\nitems={items}\nhash_seed={hash_seed}\n\
+         index_format={index_format}\nindex_buckets={index_buckets}\n\
+         index_overflow_buckets={index_overflow_buckets}\nsockets={sockets}\nare_passed={}\nlogins={}\n{layout}",
+        u8::from(*are_passed),
+        name_of(&Logins::ALL, logins)
+    )
+}
+
 fn parse_offer(text: &str, fields: &mut Fields<'_>) -> Option<Offer> {
     let offer = Offer {
         version: fields.number("version")?,
         start_limit_bytes: fields.number("start_limit_bytes")?,
         memory_limit_bytes: fields.number("memory_limit_bytes")?,
         items: fields.number("items")?,
+        hash_seed: fields.number("hash_seed")?,
+        index_format: fields.number("index_format")?,
+        index_buckets: fields.number("index_buckets")?,
+        index_overflow_buckets: fields.number("index_overflow_buckets")?,
         sockets: fields.number("sockets")?,
         are_passed: fields.number::<u8>("are_passed")? == 1,
+        logins: named(&Logins::ALL, fields.value("logins")?)?,
         layout: String::new(),
     };
     // The layout is the rest of the text. Its lines belong to the engine.
@@ -202,7 +290,11 @@ impl<'t> Fields<'t> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Message, Offer, PROTOCOLS, SocketKind, VERSION};
+    use super::{
+        Logins, Message, Offer, PROTOCOLS, SocketKind, StateParts, VERSION, VERSION_OLDEST,
+        common_version,
+    };
+    use crate::config::Protocol;
     use slabwise_base::Random;
 
     /// Returns one message of each form.
@@ -212,17 +304,24 @@ mod tests {
             start_limit_bytes: 1 << 32,
             memory_limit_bytes: 1 << 33,
             items: u64::MAX,
+            hash_seed: 1,
+            index_format: 1,
+            index_buckets: 8,
+            index_overflow_buckets: 0,
             sockets: 0,
             are_passed: true,
+            logins: Logins::Sasl,
             layout: "format=5\nchunk_sizes=64,128\n".to_owned(),
         };
         let mut all = vec![
-            Message::Hello { version: VERSION },
+            Message::Hello { oldest: 1, newest: VERSION },
             Message::Offer(Offer { layout: String::new(), are_passed: false, ..offer.clone() }),
             Message::Offer(offer),
             Message::Memory,
             Message::Collect,
-            Message::State { len_bytes: 0, connections: 7 },
+            Message::Counters { lines: String::new() },
+            Message::Counters { lines: "get_misses=1\n".to_owned() },
+            Message::State(StateParts { text_len_bytes: 10, image_len_bytes: 0, connections: 7 }),
             Message::Ready,
             Message::Take,
             Message::Serving { process: 1 },
@@ -230,7 +329,10 @@ mod tests {
             Message::abort(&"é".repeat(3000)),
         ];
         all.extend(SocketKind::ALL.map(|(kind, _)| Message::Socket(kind)));
-        all.extend(PROTOCOLS.map(|(protocol, _)| Message::Connections { protocol, count: 64 }));
+        all.extend(PROTOCOLS.map(|(protocol, _)| {
+            let has_logged_in = protocol == Protocol::Binary;
+            Message::Connections { protocol, has_logged_in, count: 64 }
+        }));
         all
     }
 
@@ -242,21 +344,30 @@ mod tests {
     }
 
     #[test]
+    fn two_processes_use_the_newest_version_that_both_speak() {
+        assert_eq!(common_version(VERSION_OLDEST, VERSION), Some(VERSION));
+        assert_eq!(common_version(1, VERSION + 5), Some(VERSION));
+        assert_eq!(common_version(VERSION + 1, VERSION + 5), None);
+        assert_eq!(common_version(1, VERSION_OLDEST - 1), None);
+    }
+
+    #[test]
     fn other_texts_are_refused() {
         for wrong in [
             "",
             "\n",
             "hello",
             "hello\n",
-            "hello\nversion=1",
-            "hello\nversion=+1\n",
-            "hello\nversion=01\n",
-            "hello\nversion=1\n\n",
-            "hello\r\nversion=1\n",
+            "hello\noldest=1\nnewest=1",
+            "hello\noldest=+1\nnewest=1\n",
+            "hello\noldest=01\nnewest=1\n",
+            "hello\noldest=1\nnewest=1\n\n",
+            "hello\r\noldest=1\nnewest=1\n",
             "take\n ",
-            "connections\nprotocol=auto\ncount=65\n",
-            "connections\nprotocol=auto\ncount=0\n",
-            "connections\ncount=1\nprotocol=auto\n",
+            "connections\nprotocol=auto\nhas_logged_in=0\ncount=65\n",
+            "connections\nprotocol=auto\nhas_logged_in=0\ncount=0\n",
+            "connections\nhas_logged_in=0\ncount=1\nprotocol=auto\n",
+            "connections\nprotocol=auto\nhas_logged_in=2\ncount=1\n",
             "socket\nkind=tcp\n",
             "abort\n",
             "offer\nversion=1\nstart_limit_bytes=1\nmemory_limit_bytes=1\nitems=1\nsockets=1\nare_passed=2\n",

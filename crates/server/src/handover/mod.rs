@@ -8,16 +8,31 @@
 //! ```text
 //!   old process                                             new process
 //!   SERVES                          <-- hello ----------    reads its options
-//!                                   --- offer --------->    compares the layout of the memory
+//!                                   --- offer --------->    compares versions, formats and settings
 //!                                   --- socket ... ---->    matches sockets with its addresses, opens new ones
-//!                                   --- memory -------->
-//!                                   <-- collect --------
+//!                                   --- memory -------->    maps the arena read-only, commits memory for the index
+//!   reserves memory for the state   <-- collect --------
 //!   PAUSED: no thread uses an item  --- connections ... ->
-//!                                   --- state --------->    maps the memory read-only, builds index and queues
+//!                                   --- counters ... -->
+//!   writes the state                --- state --------->    makes index and queues from the state
 //!                                   <-- ready ----------
 //!   GONE: uses no item any more     --- take ---------->    SERVES: makes the memory writable, starts its threads
 //!   ends                            <-- serving --------
 //! ```
+//!
+//! Everything that takes time in proportion to the memory or to the items happens before `collect`, except the copy of the
+//! index, about 10 bytes per item: the old process writes it to the file of the state, and the new one reads it from there
+//! (`engine/src/background/restart/image.rs`).
+//!
+//! Which versions can hand over to each other:
+//!
+//! | what differs | effect |
+//! |---|---|
+//! | nothing, or only what follows | the index is handed over |
+//! | the format of the index | the new process rebuilds the index from the items during the pause, and logs how long it takes |
+//! | the format of the arena | the new process takes sockets and connections over, and starts with an empty cache |
+//! | the settings of the layout | refused: the administrator can give the old settings |
+//! | no common version of the messages | refused |
 //!
 //! Invariants:
 //!
@@ -26,12 +41,16 @@
 //!   does, and requests wait in the sockets.
 //! - READ-ONLY-UNTIL-TAKE: the new process maps the memory without the permission to write until it has `take`. So the old
 //!   process can continue as if nothing had happened.
+//! - NO-EARLY-READ: the new process reads no byte of the memory before `state`. So nothing that it reads can change later.
 //! - NO-DESTRUCTORS: after `take` the old process ends without dropping connections and handles, because this would free
-//!   chunks in the memory that belongs to the new process.
+//!   chunks in the memory that belongs to the new process. The state names the chunks and pins that they hold, and the new
+//!   process frees them.
+//! - DETACHED: when a connection is sent, the old process has no request to the kernel that could still receive from it. So
+//!   no byte of a request is lost between the two processes.
 //! - The listening sockets are open in one of the processes at all times, so the kernel queues new connections and refuses
 //!   none.
 //!
-//! What happens if a process ends, for example by SIGKILL:
+//! What happens if a process ends, for example by SIGKILL (`tests/upgrade/kills.rs` kills both before every message):
 //!
 //! | process | when | effect |
 //! |---|---|---|
@@ -43,6 +62,7 @@
 //!
 //! A process that gives up sends `abort`, so that the other one can distinguish this from its end.
 
+mod counters;
 mod dialogue;
 mod giver;
 mod message;

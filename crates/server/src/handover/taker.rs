@@ -1,35 +1,53 @@
 //! The side of the new process. The parent module describes the states.
 
+use super::counters;
 use super::dialogue::{Failure, STEP_TIMEOUT, receive, send};
-use super::message::{Message, Offer, SocketKind, VERSION};
+use super::message::{Logins, Message, Offer, SocketKind, StateParts, VERSION, VERSION_OLDEST};
 use crate::config::{Protocol, Settings};
 use crate::os::channel::{Channel, ReceiveError};
 use crate::os::inherited::InheritedSockets;
 use crate::os::sys;
+use crate::shared::Shared;
 use slabwise_base::Clock;
 use slabwise_base::clock::unix_time;
-use slabwise_engine::Engine;
-use std::cell::RefCell;
+use slabwise_engine::{AdoptedEngine, Adoption, Engine, StateLens};
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// The maximum length of the state, in bytes.
-const STATE_LEN_MAX: u64 = 1 << 30;
 /// The time that a rebuild takes for a million items, for a message.
 const REBUILD_MILLIS_PER_MILLION: u64 = 400;
 
 /// A connection that the old process has handed over.
-pub(crate) type MovedConnection = (OwnedFd, Protocol);
+pub(crate) struct MovedConnection {
+    pub socket: OwnedFd,
+    pub protocol: Protocol,
+    /// True if the client has authenticated.
+    pub has_logged_in: bool,
+}
+
+/// How the new process gets its index and queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// From the image of the old process.
+    Image,
+    /// It rebuilds them from the items, because the format of the image differs.
+    Rebuild,
+    /// It starts with an empty cache, because the format of the arena differs.
+    Empty,
+}
 
 /// A handover in progress. If this value is dropped before [`Taker::commit`], the old process serves on.
 pub(crate) struct Taker {
     channel: Channel,
     offer: Offer,
+    way: Cell<Way>,
     memory: RefCell<Option<(OwnedFd, OwnedFd)>>,
+    /// The lines of the counters that were received.
+    counters: RefCell<String>,
 }
 
 impl Taker {
@@ -60,7 +78,7 @@ impl Taker {
                 "a process of the user {user} listens there, and this one has the user {own}: run both as the same user"
             )));
         }
-        send(&channel, &Message::Hello { version: VERSION }, &[])?;
+        send(&channel, &Message::Hello { oldest: VERSION_OLDEST, newest: VERSION }, &[])?;
         let Message::Offer(offer) = next(&channel, STEP_TIMEOUT)?.0 else {
             return Err(Failure::Invalid);
         };
@@ -84,20 +102,35 @@ impl Taker {
         };
         let [arena, state]: [OwnedFd; 2] = descriptors.try_into().map_err(|_| Failure::Invalid)?;
         let memory = RefCell::new(Some((arena, state)));
-        Ok((Taker { channel, offer, memory }, sockets))
+        let way = Cell::new(Way::Image);
+        let counters = RefCell::default();
+        Ok((Taker { channel, offer, way, memory, counters }, sockets))
     }
 
     /// Returns the settings with which this process can use the memory: `-m` at the start of the old process determines its
-    /// layout. The caller sets the limit of [`Taker::limit_bytes`] later.
+    /// layout, and the index depends on the seed of the hash. The caller sets the limit of [`Taker::limit_bytes`] later.
     pub fn adjusted(&self, settings: &Settings) -> Result<Settings, String> {
         let mut settings = settings.clone();
         settings.engine.memory_limit_bytes = self.offer.start_limit_bytes;
+        settings.engine.hash_seed = self.offer.hash_seed;
         let own = Engine::layout(&settings.engine);
-        if own == self.offer.layout {
+        let (own_format, own_settings) = own.split_once('\n').unwrap_or_default();
+        let (format, theirs) = self.offer.layout.split_once('\n').unwrap_or_default();
+        if own_format != format {
+            tracing::warn!(
+                "upgrade: the running server has another format of the memory ({format}, here {own_format}): this \
+                 server takes its sockets and connections over, and starts with an empty cache"
+            );
+            self.way.set(Way::Empty);
+            return Ok(settings);
+        }
+        if own_settings == theirs {
+            let has_same_index = self.offer.index_format == Engine::INDEX_FORMAT;
+            self.way.set(if has_same_index { Way::Image } else { Way::Rebuild });
             return Ok(settings);
         }
         let differs = |(own, theirs): &(&str, &str)| own != theirs;
-        let pairs = own.lines().zip(self.offer.layout.lines());
+        let pairs = own_settings.lines().zip(theirs.lines());
         let reason = pairs.into_iter().find(differs).map_or_else(
             || "the two versions have different settings".to_owned(),
             |(own, theirs)| format!("the running server has {theirs}, and the new one {own}"),
@@ -113,51 +146,95 @@ impl Taker {
         let _ = send(&self.channel, &Message::abort(reason), &[]);
     }
 
-    /// Pauses the old process, receives its connections, and opens its cache, which is only read until [`Taker::commit`].
+    /// Maps the memory of the old process, pauses it, receives its connections, and opens its cache, which is only read
+    /// until [`Taker::commit`].
     pub fn open_engine(
         &self,
         settings: &Settings,
     ) -> Result<(Engine, Clock, Vec<MovedConnection>), String> {
-        let items = self.offer.items;
-        tracing::warn!(
-            "upgrade: requests wait while the index of {items} items is built, for about {} ms",
-            items * REBUILD_MILLIS_PER_MILLION / 1_000_000
-        );
-        self.collect(settings).map_err(|failure| {
+        self.try_open(settings).map_err(|failure| {
             let reason = format!("upgrade: {failure}");
             self.refuse(&reason);
             reason
         })
     }
 
-    fn collect(
+    fn try_open(
         &self,
         settings: &Settings,
     ) -> Result<(Engine, Clock, Vec<MovedConnection>), Failure> {
-        send(&self.channel, &Message::Collect, &[])?;
-        let mut moved = Vec::new();
-        let (len_bytes, connections) = loop {
-            match next(&self.channel, 2 * STEP_TIMEOUT)? {
-                (Message::Connections { protocol, .. }, sockets) => {
-                    moved.extend(sockets.into_iter().map(|socket| (socket, protocol)));
-                }
-                (Message::State { len_bytes, connections }, _) => break (len_bytes, connections),
-                _ => return Err(Failure::Invalid),
-            }
-        };
-        if len_bytes > STATE_LEN_MAX || moved.len() as u64 != connections {
-            return Err(Failure::Invalid);
-        }
+        let own = |error: &dyn std::fmt::Display| Failure::Own(error.to_string());
         let (arena, state) = self.memory.take().ok_or(Failure::Invalid)?;
-        let mut text = vec![0; len_bytes as usize];
-        File::from(state).read_exact_at(&mut text, 0)?;
-        let mut clock = Clock::real();
+        let config = settings.engine.clone();
         let path = settings.memory_file.as_deref();
-        let (engine, warm) =
-            Engine::adopt(settings.engine.clone(), arena, path, &text, unix_time())
-                .map_err(|error| Failure::Own(error.to_string()))?;
+        if self.way.get() == Way::Empty {
+            let engine = match path {
+                None => Engine::new_nameless(config),
+                Some(_) => Adoption::prepare(config, arena, path, [0; 2]).map(Adoption::empty),
+            };
+            let engine = engine.map_err(|error| own(&error))?;
+            let (_, moved) = self.collect(settings)?;
+            return Ok((engine, Clock::real(), moved));
+        }
+        let buckets = match self.way.get() {
+            Way::Image => [self.offer.index_buckets, self.offer.index_overflow_buckets],
+            _ => [0; 2],
+        };
+        let prepared =
+            Adoption::prepare(config, arena, path, buckets).map_err(|error| own(&error))?;
+        if self.way.get() == Way::Rebuild {
+            self.warn_about_rebuild("the formats of the index differ");
+        }
+        let (parts, moved) = self.collect(settings)?;
+        let image_words = match self.way.get() {
+            Way::Image => parts.image_len_bytes,
+            _ => 0,
+        };
+        if self.way.get() == Way::Image && image_words == 0 {
+            self.warn_about_rebuild("the running server cannot hand its index over");
+        }
+        let lens = StateLens { text: parts.text_len_bytes, image_words };
+        let adopted = prepared.complete(&File::from(state), lens, unix_time());
+        let AdoptedEngine { engine, warm, rebuilt_because } =
+            adopted.map_err(|error| own(&error))?;
+        if let Some(reason) = rebuilt_because {
+            tracing::warn!("upgrade: the index of {} items was rebuilt: {reason}", warm.items);
+        }
+        let mut clock = Clock::real();
         clock.resume(warm.elapsed);
         Ok((engine, clock, moved))
+    }
+
+    fn warn_about_rebuild(&self, reason: &str) {
+        let items = self.offer.items;
+        tracing::warn!(
+            "upgrade: {reason}: requests wait while the index of {items} items is rebuilt, for about {} ms",
+            items * REBUILD_MILLIS_PER_MILLION / 1_000_000
+        );
+    }
+
+    /// Pauses the old process, and receives its connections. Closes those whose clients have authenticated in another way
+    /// than this server requires.
+    fn collect(&self, settings: &Settings) -> Result<(StateParts, Vec<MovedConnection>), Failure> {
+        send(&self.channel, &Message::Collect, &[])?;
+        let has_same_logins = self.offer.logins == Logins::of(settings);
+        let (mut moved, mut count) = (Vec::new(), 0);
+        loop {
+            match next(&self.channel, 2 * STEP_TIMEOUT)? {
+                (Message::Connections { protocol, has_logged_in, .. }, sockets) => {
+                    let connection = |socket| MovedConnection { socket, protocol, has_logged_in };
+                    count += sockets.len() as u64;
+                    if has_same_logins || !has_logged_in {
+                        moved.extend(sockets.into_iter().map(connection));
+                    }
+                }
+                (Message::Counters { lines }, _) => self.counters.borrow_mut().push_str(&lines),
+                (Message::State(parts), _) if count == parts.connections => {
+                    return Ok((parts, moved));
+                }
+                _ => return Err(Failure::Invalid),
+            }
+        }
     }
 
     /// Takes over. If the old process has ended, it has written nothing since it sent the state, so this process takes over,
@@ -181,6 +258,11 @@ impl Taker {
             }
         }
         engine.take_over().map_err(|error| format!("upgrade: {error}"))
+    }
+
+    /// Adds the counters of the old process. No thread serves requests yet.
+    pub fn restore_counters(&self, shared: &Shared<'_>) {
+        counters::restore(shared, &self.counters.borrow());
     }
 
     /// Returns the memory limit of this process, whose `-m` is `limit_bytes`. If `-m` has not changed since the start of the

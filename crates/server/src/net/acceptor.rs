@@ -167,19 +167,21 @@ impl<'e> Acceptor<'e> {
 
     /// Distributes connections that an earlier process has accepted. They use no TLS.
     pub fn adopt(&mut self, connections: Vec<MovedConnection>) {
-        for (socket, protocol) in connections {
+        for MovedConnection { socket, protocol, has_logged_in } in connections {
             let (peer, local) = sys::addresses(socket.as_fd());
             let peer = peer.map_or(Address::UnixClient, Address::Internet);
             let local = local.map_or_else(
                 || Address::Unix(sys::local_path(socket.as_fd()).unwrap_or_default()),
                 Address::Internet,
             );
-            self.distribute(socket, (peer, local), ListenSecurity::Plain, protocol);
+            let accepted = (ListenSecurity::Plain, protocol, has_logged_in);
+            self.distribute(socket, (peer, local), accepted);
         }
     }
 
     /// Sends an accepted connection to the next worker.
     fn send_to_worker(&mut self, index: usize, socket: OwnedFd, address: Address) {
+        self.shared.counters.total_connections.fetch_add(1, Ordering::Relaxed);
         let listener = &self.listeners[index];
         let local = match &listener.address {
             Address::Internet(bound) => {
@@ -188,7 +190,7 @@ impl<'e> Acceptor<'e> {
             unix => unix.clone(),
         };
         let (security, protocol) = (listener.security, listener.protocol);
-        self.distribute(socket, (address, local), security, protocol);
+        self.distribute(socket, (address, local), (security, protocol, false));
     }
 
     /// Adds a connection to the connection table and sends it to the next worker.
@@ -196,18 +198,16 @@ impl<'e> Acceptor<'e> {
         &mut self,
         socket: OwnedFd,
         (address, local): (Address, Address),
-        security: ListenSecurity,
-        protocol: Protocol,
+        (security, protocol, has_logged_in): (ListenSecurity, Protocol, bool),
     ) {
         let now = self.shared.clock.now().seconds;
         let counters = &self.shared.counters;
         counters.curr_connections.fetch_add(1, Ordering::Relaxed);
-        counters.total_connections.fetch_add(1, Ordering::Relaxed);
         tracing::debug!("<{} new connection from {address}", socket.as_raw_fd());
         let state = ClientState::Reading;
         let client =
             self.shared.connection_table.add(socket.as_raw_fd(), address, Some(local), state, now);
-        let connection = NewConnection { socket, client, security, protocol };
+        let connection = NewConnection { socket, client, security, protocol, has_logged_in };
         self.mailboxes[self.next_worker].send(connection);
         self.next_worker = (self.next_worker + 1) % self.mailboxes.len();
     }

@@ -23,15 +23,15 @@
 //! - While an upload waits for memory, or a get waits for other clients to read, the connection receives nothing.
 //! - A client that has closed its sending side receives every reply before the server closes the connection.
 
+mod memory;
+
 use super::event_loop::EventLoop;
 use super::stream::Stream;
 use crate::config::Protocol;
 use crate::os::sys::ReceiveOutcome;
 use crate::out::{Flush, KEPT_OUTPUTS_MAX, Out};
 use crate::session::{Next, Progress, Session};
-use crate::shared::{
-    Client, ClientState, CloseReason, ReplyBytes, SHARE_BYTES_MIN, SLOW_NANOS_MIN, WorkerContext,
-};
+use crate::shared::{Client, ClientState, CloseReason, ReplyBytes, Shared, WorkerContext};
 use slabwise_base::Seconds;
 use std::io;
 use std::sync::Arc;
@@ -204,12 +204,12 @@ impl<'e> Connection<'e> {
     pub fn new(
         stream: Stream,
         client: Arc<Client>,
-        protocol: Protocol,
+        (protocol, has_logged_in): (Protocol, bool),
         now: Seconds,
     ) -> Connection<'e> {
         Connection {
             stream,
-            session: Session::new(protocol),
+            session: Session::resumed(protocol, has_logged_in),
             protocol,
             client,
             unread: Unread::default(),
@@ -263,10 +263,32 @@ impl<'e> Connection<'e> {
             && self.stream.held_bytes(event_loop) == 0
     }
 
-    /// True if another process can serve the connection from its socket alone: the connection is between requests, and has
-    /// neither TLS nor other state.
+    /// True if the event loop receives nothing more for the connection. Connections with TLS are not handed over, so it does
+    /// not matter for them.
+    pub fn is_detached<L: EventLoop>(&self, event_loop: &L) -> bool {
+        match &self.stream {
+            Stream::Plain(socket) => event_loop.is_detached(socket),
+            Stream::Tls(_) => true,
+        }
+    }
+
+    /// True if another process can serve the connection from its socket and [`Connection::has_logged_in`]: the connection is
+    /// between requests, and has neither TLS nor an authentication in progress.
     pub fn is_movable<L: EventLoop>(&self, event_loop: &L) -> bool {
-        matches!(self.stream, Stream::Plain(_)) && self.is_between_requests(event_loop)
+        matches!(self.stream, Stream::Plain(_))
+            && self.is_between_requests(event_loop)
+            && self.is_detached(event_loop)
+            && !self.session.is_authenticating()
+    }
+
+    /// True if the client has authenticated, which this server requires.
+    pub fn has_logged_in(&self, shared: &Shared<'_>) -> bool {
+        self.session.has_logged_in(shared)
+    }
+
+    /// True if the connection is a watcher.
+    pub fn is_watching(&self) -> bool {
+        self.session.is_watching()
     }
 
     /// True if the client connected before `since`, and its TLS handshake is not complete.
@@ -286,77 +308,6 @@ impl<'e> Connection<'e> {
     /// True if the part of a value that has not arrived is large enough to be received into the memory of its item.
     pub fn awaits_large_part(&mut self) -> bool {
         self.session.upload_target().is_some_and(|target| target.len() >= LARGE_PART_BYTES_MIN)
-    }
-
-    /// True if the client holds memory that others need, and has made no progress for too long.
-    pub fn is_slow_reader<L: EventLoop>(&self, worker: &WorkerCore<'e, L>, now_nanos: u64) -> bool {
-        self.flush_is_unfinished
-            && worker.context.shared.replies.must_end(self.held)
-            && now_nanos.saturating_sub(self.written_at_nanos) >= SLOW_NANOS_MIN
-    }
-
-    /// Ends the connection's part in the counts that all connections share. The caller closes the connection.
-    pub fn release<L: EventLoop>(&mut self, worker: &WorkerCore<'e, L>) {
-        let shared = worker.context.shared;
-        self.end_reply_wait(worker);
-        if !self.held.is_empty() {
-            shared.settle_replies(std::mem::take(&mut self.held), ReplyBytes::default());
-        }
-    }
-
-    /// Ends the wait of a get for other clients, if one waits.
-    fn end_reply_wait<L: EventLoop>(&mut self, worker: &WorkerCore<'e, L>) {
-        if self.waiting_ticket().is_some() {
-            worker.context.shared.replies.end_wait();
-            self.phase = Phase::ResumeSession;
-        }
-    }
-
-    /// Counts the memory of replies and input that the connection holds after a round.
-    fn settle<L: EventLoop>(&mut self, worker: &mut WorkerCore<'e, L>) {
-        let mut held = self.out.as_mut().map_or(ReplyBytes::default(), |out| out.shrink());
-        held.buffered += self.unread.bytes.capacity() + self.stream.held_bytes(&worker.event_loop);
-        self.hold(held, worker);
-        self.may_hold_memory = !held.is_empty();
-    }
-
-    /// Counts the memory of requests that further rounds serve, and of their replies. A small amount is not counted, so
-    /// that most clients that pipeline requests cause no lock: every connection may have that amount anyway.
-    fn settle_queued<L: EventLoop>(&mut self, worker: &mut WorkerCore<'e, L>) {
-        let mut held = self.out.as_ref().map_or(ReplyBytes::default(), |out| out.held());
-        held.buffered += self.unread.bytes.capacity() + self.stream.held_bytes(&worker.event_loop);
-        if held.buffered <= 2 * SHARE_BYTES_MIN {
-            held.buffered = 0;
-        }
-        self.hold(held, worker);
-    }
-
-    /// Replaces the counted memory by `held`.
-    fn hold<L: EventLoop>(&mut self, held: ReplyBytes, worker: &mut WorkerCore<'e, L>) {
-        if held != self.held {
-            worker.context.shared.settle_replies(self.held, held);
-            worker.set_limits();
-            self.held = held;
-        }
-    }
-
-    /// Refuses the value that is arriving if its upload was silent for too long, and counts the pinned values again,
-    /// because the number of their pins changes. The next round then writes the error. Returns true if the caller should
-    /// serve a round: the upload was refused, or the connection waits.
-    pub fn check<L: EventLoop>(&mut self, worker: &mut WorkerCore<'e, L>) -> bool {
-        if self.held.pinned > 0 {
-            self.settle(worker);
-        }
-        if !self.session.is_uploading() {
-            return self.waiting_ticket().is_some();
-        }
-        let mut out = self.out.take().unwrap_or_else(|| worker.out_pool.take());
-        let is_refused = self.session.refuse_silent_upload(&mut worker.context, &mut out);
-        self.keep_output(out, worker);
-        if is_refused && self.phase != Phase::CloseWhenWritten {
-            self.phase = Phase::ResumeSession;
-        }
-        is_refused || self.phase == Phase::AwaitMemory
     }
 
     /// True if the connection waits for memory or for other clients.
@@ -465,33 +416,6 @@ impl<'e> Connection<'e> {
         self.note_unfinished_flush(out.pending_bytes(), worker);
         self.keep_output(out, worker);
         next
-    }
-
-    /// Records that the socket has taken only a part of the output. `pending_bytes` is the number of bytes that wait in
-    /// the connection.
-    fn note_unfinished_flush<L: EventLoop>(
-        &mut self,
-        pending_bytes: usize,
-        worker: &mut WorkerCore<'e, L>,
-    ) {
-        let pending_bytes = pending_bytes + worker.event_loop.unsent_bytes(self.stream.socket());
-        let written_bytes = self.pending_bytes.saturating_sub(pending_bytes);
-        if !self.flush_is_unfinished || written_bytes >= READ_PROGRESS_BYTES {
-            self.written_at_nanos = worker.context.shared.clock.nanos();
-            self.pending_bytes = pending_bytes;
-        }
-        // Others must not wait for a client that does not read. Its get waits again when its output is written.
-        self.end_reply_wait(worker);
-        self.flush_is_unfinished = true;
-        self.may_hold_memory = true;
-        self.client.set_state(ClientState::Writing);
-    }
-
-    /// Records that the socket has taken only a part of the output that the event loop had accepted.
-    pub fn note_blocked<L: EventLoop>(&mut self, worker: &mut WorkerCore<'e, L>) {
-        let pending_bytes = self.out.as_ref().map_or(0, |out| out.pending_bytes());
-        self.note_unfinished_flush(pending_bytes, worker);
-        self.settle(worker);
     }
 
     /// Stores an output in the connection, or returns it to the pool if it is empty.

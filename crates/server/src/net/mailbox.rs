@@ -16,6 +16,8 @@ pub(super) struct NewConnection {
     pub client: Arc<Client>,
     pub security: ListenSecurity,
     pub protocol: Protocol,
+    /// True if the client has authenticated to the process that this one has taken over from.
+    pub has_logged_in: bool,
 }
 
 /// One worker's mailbox. A thread holds the lock only to add or take connections, and never during a system call.

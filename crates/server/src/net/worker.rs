@@ -17,6 +17,9 @@
 //! - The worker reads the clock once after each wait.
 //! - When the mailbox's waker ends the wait, the worker takes new connections and also serves its watchers.
 
+mod pause;
+mod waiting;
+
 use super::connection::{AfterRound, Connection, OutPool, WorkerCore};
 use super::event_loop::{Await, EventLoop, Ready, Socket, Source};
 use super::handshakes::Handshakes;
@@ -25,8 +28,7 @@ use super::mailbox::{Mailbox, NewConnection};
 use super::stream::Stream;
 use super::tls_stream::TlsStream;
 use super::udp::UdpSocket;
-use crate::config::{IoKind, ListenSecurity, Protocol};
-use crate::handover::send_connections;
+use crate::config::ListenSecurity;
 use crate::os::sys;
 use crate::shared::{
     Address, ClientState, CloseReason, READ_BUFFER_BYTES, RoundCounts, Shared, WatchEvent,
@@ -191,83 +193,6 @@ impl<'e, L: EventLoop> Worker<'e, L> {
         self.core.event_loop.wait(&mut events, Some(Duration::ZERO))
     }
 
-    /// Completes the requests that have begun, hands over the connections that another process can serve, and pauses until
-    /// the server serves on. If the other process takes over, this function does not return.
-    #[cold]
-    fn pause(&mut self, events: &mut L::Events) -> io::Result<()> {
-        self.take_new_connections();
-        self.complete_requests(events)?;
-        let moved = self.hand_over();
-        self.shared.pause.wait_until_over(moved);
-        self.core.context.now = self.shared.clock.now();
-        // The events of the pause are not known, so every connection and socket may have input.
-        self.queue.clear();
-        for (slot, connection) in &mut self.connections {
-            connection.note_readable(false);
-            connection.queued = !connection.is_waiting();
-            if connection.queued {
-                self.queue.push_back(slot);
-            }
-        }
-        self.udp.iter_mut().for_each(|socket| socket.note_readiness(true, true));
-        Ok(())
-    }
-
-    /// Serves the connections that are within a request, until there is none or the time is over.
-    fn complete_requests(&mut self, events: &mut L::Events) -> io::Result<()> {
-        let end_nanos = self.shared.clock.nanos() + REQUEST_END_NANOS_MAX;
-        loop {
-            let event_loop = &self.core.event_loop;
-            let is_within = |(slot, connection): (usize, &Connection<'e>)| {
-                (!connection.is_between_requests(event_loop)).then_some(slot)
-            };
-            let within: Vec<usize> = self.connections.iter().filter_map(is_within).collect();
-            if within.is_empty() || self.shared.clock.nanos() >= end_nanos {
-                return Ok(());
-            }
-            self.core.event_loop.wait(events, Some(Duration::from_millis(1)))?;
-            self.core.context.now = self.shared.clock.now();
-            for event in L::ready(events) {
-                match event.source {
-                    Source::Connection(slot) if within.contains(&slot) => {
-                        self.on_event(slot, event, true);
-                    }
-                    Source::Connection(_) | Source::Mailbox => {}
-                    Source::Datagram(index) => {
-                        self.udp[index].note_readiness(event.is_readable, event.is_writable);
-                    }
-                }
-            }
-            for slot in within {
-                let connection = self.connections.get_mut(slot);
-                if connection.is_some_and(|it| std::mem::take(&mut it.queued)) {
-                    self.serve_connection(slot, true);
-                }
-            }
-            self.queue.retain(|&slot| self.connections.get(slot).is_some_and(|it| it.queued));
-        }
-    }
-
-    /// Sends the sockets of the connections that another process can serve. They stay open here. Returns their number.
-    fn hand_over(&self) -> io::Result<u64> {
-        let Some(channel) = self.shared.pause.channel() else { return Ok(0) };
-        let settings = self.shared.settings;
-        let has_logins = self.shared.logins.is_some() || settings.sasl_enabled;
-        if has_logins || self.shared.io == IoKind::Uring {
-            return Ok(0);
-        }
-        let mut moved = 0;
-        for protocol in [Protocol::Auto, Protocol::Ascii, Protocol::Binary] {
-            let movable = self.connections.iter().filter(|(_, connection)| {
-                connection.protocol == protocol && connection.is_movable(&self.core.event_loop)
-            });
-            let sockets: Vec<_> =
-                movable.map(|(_, connection)| connection.stream.socket().as_fd()).collect();
-            moved += send_connections(&channel, protocol, &sockets)?;
-        }
-        Ok(moved)
-    }
-
     /// Returns the timeout of the next wait: 0 if there is work left, a short time if a connection waits,
     /// and 1 s if uploads or handshakes may time out or idle connections must be closed.
     fn timeout(&self) -> Option<Duration> {
@@ -279,18 +204,6 @@ impl<'e, L: EventLoop> Worker<'e, L> {
         }
         let idle_timeout = self.shared.settings.idle_timeout_seconds;
         (idle_timeout.is_some() || !self.handshakes.is_empty()).then_some(Duration::from_secs(1))
-    }
-
-    /// Returns the timeout of the next wait while connections must be checked.
-    #[cold]
-    fn check_timeout(&self) -> Duration {
-        Duration::from_nanos(if self.awaits_memory {
-            MEMORY_CHECK_NANOS
-        } else if self.shared.replies.needs_memory() {
-            SLOW_CHECK_NANOS
-        } else {
-            1_000_000_000
-        })
     }
 
     /// Does what another thread has woken the worker for: it takes new connections, serves watchers, and checks the
@@ -412,66 +325,6 @@ impl<'e, L: EventLoop> Worker<'e, L> {
         }
     }
 
-    /// Adds a connection to those that the worker checks.
-    fn check_later(&mut self, slot: usize) {
-        let is_listed = &mut self.connections[slot].is_listed;
-        if !std::mem::replace(is_listed, true) {
-            self.checked.push(slot);
-            self.must_check = true;
-        }
-    }
-
-    /// Serves the gets and uploads that wait for memory and may go on, and the uploads that are refused because they were
-    /// silent. Closes slow readers. Does nothing if the last check was a short time ago, unless another thread has woken
-    /// this one.
-    #[cold]
-    fn check_waiting(&mut self, is_only_ready: bool) {
-        self.set_limits();
-        let now_nanos = self.shared.clock.nanos();
-        if now_nanos < self.checked_at_nanos + MEMORY_CHECK_NANOS {
-            return;
-        }
-        self.checked_at_nanos = now_nanos;
-        if self.shared.replies.needs_memory()
-            && now_nanos >= self.readers_checked_at_nanos + SLOW_CHECK_NANOS
-        {
-            self.readers_checked_at_nanos = now_nanos;
-            self.close_slow_readers(now_nanos);
-        }
-        if self.awaits_memory {
-            self.shared.admit_uploads(now_nanos, self.core.context.index);
-        }
-        self.awaits_memory = false;
-        self.checked.retain(|&slot| {
-            let connection = &mut self.connections[slot];
-            connection.is_listed = connection.must_be_checked();
-            connection.is_listed
-        });
-        for slot in self.checking_order() {
-            // Another round of this loop may have closed the connection.
-            let Some(connection) = self.connections.get_mut(slot) else { continue };
-            if connection.waiting_ticket().is_some() && !self.shared.replies.may_pin() {
-                self.awaits_memory = true;
-                continue;
-            }
-            if connection.check(&mut self.core) && !connection.queued {
-                self.serve_connection(slot, is_only_ready);
-            }
-        }
-        // The worker refuses the marked uploads in its next check, when it has received what arrived until then.
-        if self.awaits_memory {
-            self.shared.mark_silent_uploads(now_nanos);
-        }
-    }
-
-    /// Returns the slots of `checked` in the order in which they are served: first gets that wait, in the order of their
-    /// tickets. Then uploads, the newest ones first, because older ones may all be silent.
-    fn checking_order(&self) -> Vec<usize> {
-        let mut slots: Vec<usize> = self.checked.iter().rev().copied().collect();
-        slots.sort_by_key(|&slot| self.connections[slot].waiting_ticket().unwrap_or(u64::MAX));
-        slots
-    }
-
     /// Serves a round of every watcher, because the watchers' log may have lines for the watcher.
     fn serve_watchers(&mut self, is_only_ready: bool) {
         for slot in self.watchers.clone() {
@@ -523,7 +376,7 @@ impl<'e, L: EventLoop> Worker<'e, L> {
 
     fn take_new_connections(&mut self) {
         for new in self.mailbox.take() {
-            let NewConnection { socket, client, security, protocol } = new;
+            let NewConnection { socket, client, security, protocol, has_logged_in } = new;
             let descriptor = socket.as_raw_fd();
             self.core
                 .context
@@ -532,8 +385,12 @@ impl<'e, L: EventLoop> Worker<'e, L> {
                 .write(&WatchEvent::Opened { address: &client.address, descriptor });
             let socket = Socket::new(socket, self.connections.vacant_key());
             let stream = self.stream(socket, security);
-            let connection =
-                Connection::new(stream, client, protocol, self.core.context.now.seconds);
+            let connection = Connection::new(
+                stream,
+                client,
+                (protocol, has_logged_in),
+                self.core.context.now.seconds,
+            );
             let is_handshaking = connection.stream.is_handshaking();
             let slot = self.connections.insert(connection);
             if is_handshaking {
@@ -581,25 +438,6 @@ impl<'e, L: EventLoop> Worker<'e, L> {
         shared.counters.curr_connections.fetch_sub(1, Ordering::Release);
         if self.connections.is_empty() {
             self.connections.shrink_to_fit();
-        }
-    }
-
-    /// Closes the connections of clients that hold memory that others need, and make no progress.
-    fn close_slow_readers(&mut self, now_nanos: u64) {
-        let slow = |(slot, connection): (usize, &Connection<'e>)| {
-            connection.is_slow_reader(&self.core, now_nanos).then_some(slot)
-        };
-        for slot in self.connections.iter().filter_map(slow).collect::<Vec<usize>>() {
-            // The event loop reports a writable socket late, so the client may have read since.
-            self.serve_connection(slot, false);
-            let is_slow = self
-                .connections
-                .get(slot)
-                .is_some_and(|connection| connection.is_slow_reader(&self.core, now_nanos));
-            if is_slow {
-                self.shared.replies.count_disconnected();
-                self.close(slot, CloseReason::SlowReader);
-            }
         }
     }
 

@@ -12,7 +12,7 @@ use crate::config::Protocol;
 use crate::out::Out;
 use crate::passwords::Verdict;
 use crate::sasl::Exchange;
-use crate::shared::{CloseReason, Watcher, WorkerContext};
+use crate::shared::{CloseReason, Shared, Watcher, WorkerContext};
 use crate::wire::text;
 use slabwise_base::HashedKey;
 use slabwise_engine::Pinned;
@@ -28,6 +28,8 @@ pub struct Session<'e> {
     phase: Phase<'e>,
     /// The protocol that the operator configured for the listener of this connection.
     protocol: Protocol,
+    /// True if the client has authenticated to the process that this one has taken over from.
+    has_logged_in_before: bool,
     dialect: Dialect,
     /// Items that the test command `debugitem ref` has pinned on this connection.
     debug_pins: Vec<Pinned<'e>>,
@@ -70,8 +72,29 @@ impl Default for Session<'_> {
 impl<'e> Session<'e> {
     /// Makes a session for a connection that a listener with this protocol accepted.
     pub fn new(protocol: Protocol) -> Session<'e> {
+        Session::resumed(protocol, false)
+    }
+
+    /// Makes a session for a connection of another process, in which the client has authenticated or not.
+    pub fn resumed(protocol: Protocol, has_logged_in_before: bool) -> Session<'e> {
         let (phase, dialect) = (Phase::Begin, Dialect::default());
-        Session { phase, protocol, dialect, debug_pins: Vec::new() }
+        Session { phase, protocol, has_logged_in_before, dialect, debug_pins: Vec::new() }
+    }
+
+    /// True if the server requires that clients authenticate, and the client of this session has done so.
+    pub fn has_logged_in(&self, shared: &Shared<'_>) -> bool {
+        if matches!(self.phase, Phase::Begin) {
+            return self.has_logged_in_before;
+        }
+        match &self.dialect {
+            Dialect::Text => shared.logins.is_some() && !matches!(self.phase, Phase::Login),
+            Dialect::Binary(exchange) => exchange.is_authenticated(),
+        }
+    }
+
+    /// True if the client has begun to authenticate by SASL.
+    pub fn is_authenticating(&self) -> bool {
+        matches!(&self.dialect, Dialect::Binary(Exchange::AwaitsResponse))
     }
 
     /// Serves the complete requests in `input`, and appends their replies to `out`.
@@ -357,7 +380,8 @@ impl<'e> Session<'e> {
     /// and a login follows.
     fn select_dialect(&mut self, worker: &WorkerContext<'_>, first: u8) -> Step {
         if worker.shared.logins.is_some() {
-            self.phase = Phase::Login;
+            let phase = if self.has_logged_in_before { Phase::Command } else { Phase::Login };
+            self.phase = phase;
             return Step::Consumed(0);
         }
         let is_binary = match self.protocol {
@@ -368,7 +392,11 @@ impl<'e> Session<'e> {
             Protocol::Binary => true,
         };
         if is_binary {
-            self.dialect = Dialect::Binary(Exchange::default());
+            let exchange = match self.has_logged_in_before {
+                true => Exchange::Authenticated,
+                false => Exchange::default(),
+            };
+            self.dialect = Dialect::Binary(exchange);
         }
         self.phase = Phase::Command;
         Step::Consumed(0)

@@ -45,6 +45,7 @@
 
 mod file;
 pub mod handover;
+mod image;
 mod meta;
 mod outcome;
 #[cfg(all(test, not(loom)))]
@@ -194,7 +195,7 @@ impl Rebuilt {
         }
         {
             let mut pool = space.lock_pool();
-            *pool = Pool::resumed(pool.limit, self.page_count, self.unused);
+            *pool = Pool::resumed(pool.limit, self.page_count, Vec::new(), self.unused);
         }
         space.retire_restored(&self.retired);
         space.charge_tables();

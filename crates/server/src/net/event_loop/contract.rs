@@ -155,6 +155,12 @@ pub(in crate::net) trait EventLoop {
         Ok(())
     }
 
+    /// True if nothing receives from the socket until the next call of [`EventLoop::await_next`], all received bytes are
+    /// delivered, and all accepted output is sent. A socket becomes detached some time after it awaits [`Await::Error`].
+    fn is_detached(&self, _socket: &Socket) -> bool {
+        true
+    }
+
     /// Returns the memory for bytes that were received or accepted for this socket, and that are not delivered.
     fn held_bytes(&self, _socket: &Socket) -> usize {
         0

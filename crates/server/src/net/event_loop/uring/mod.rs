@@ -550,6 +550,16 @@ impl EventLoop for Uring {
         self.send_accepted(socket)
     }
 
+    fn is_detached(&self, socket: &Socket) -> bool {
+        let state = &self.sockets[socket.slot];
+        state.receiving == Receiving::Unarmed
+            && state.awaited == Await::Error
+            && !state.input.has_bytes()
+            && state.input.ended.is_none()
+            && state.output.staged.is_none()
+            && state.output.can_stage()
+    }
+
     fn held_bytes(&self, socket: &Socket) -> usize {
         let SocketState { input, output, .. } = &self.sockets[socket.slot];
         input.held_bytes() + output.rest.capacity()
