@@ -17,7 +17,13 @@ pub(crate) struct Filling {
     filled_chunks: u64,
     /// True if an allocation found no free chunk between the last two steps.
     pub had_shortage: bool,
+    /// The number of steps since the last one after which `had_shortage` was true.
+    steps_since_shortage: u32,
 }
+
+/// A class lacks memory for this number of steps after a shortage, if it fills its free chunks until the next step. The
+/// pages that it received after the shortage may last for a step.
+const LACKING_STEPS: u32 = 4;
 
 impl Filling {
     pub fn new(class: &ClassSnapshot) -> Filling {
@@ -28,6 +34,7 @@ impl Filling {
             taken_chunks: 0,
             filled_chunks: 0,
             had_shortage: false,
+            steps_since_shortage: u32::MAX,
         }
     }
 
@@ -35,10 +42,15 @@ impl Filling {
     pub fn update(&mut self, class: &ClassSnapshot) {
         let evicted = class.evicted.saturating_sub(self.evicted);
         let filled_chunks = class.used_chunks.saturating_sub(self.used_chunks);
+        let had_shortage = class.shortages() > self.shortages;
         *self = Filling {
             taken_chunks: evicted + filled_chunks,
             filled_chunks,
-            had_shortage: class.shortages() > self.shortages,
+            had_shortage,
+            steps_since_shortage: match had_shortage {
+                true => 0,
+                false => self.steps_since_shortage.saturating_add(1),
+            },
             ..Filling::new(class)
         };
     }
@@ -48,6 +60,13 @@ impl Filling {
         let lacking = self.taken_chunks.saturating_sub(class.free_chunks);
         let lacks_any = self.had_shortage && class.free_chunks == 0;
         lacking.max(u64::from(lacks_any)).div_ceil(class.chunks_per_page as u64)
+    }
+
+    /// Returns true if the class had a shortage since the last step, or a few steps ago, and would fill its free chunks until
+    /// the next step.
+    pub fn lacks_memory(&self, class: &ClassSnapshot) -> bool {
+        self.had_shortage
+            || self.steps_since_shortage < LACKING_STEPS && self.taken_chunks > class.free_chunks
     }
 
     /// Returns true if the class would fill its free chunks within this number of steps.
@@ -79,6 +98,23 @@ mod tests {
         assert_eq!(fillable(25, 25, 0), 3, "30 chunks");
         assert_eq!(fillable(25, 25, 20), 1, "30 chunks, of which 20 are free");
         assert_eq!(fillable(25, 25, 30), 0);
+    }
+
+    #[test]
+    fn a_class_lacks_memory_for_some_steps_after_a_shortage_while_it_fills_its_chunks() {
+        let mut filling = Filling::new(&ClassSnapshot { used_chunks: 20, ..class() });
+        // Returns whether the class lacks memory after a step in which it took 10 chunks, and has this number of free ones.
+        let mut lacks_after = |step: u64, evicted, free_chunks| {
+            let used_chunks = 20 + 10 * step;
+            let now = ClassSnapshot { evicted, used_chunks, free_chunks, ..class() };
+            filling.update(&now);
+            filling.lacks_memory(&now)
+        };
+        assert!(!lacks_after(1, 0, 5), "it never had a shortage");
+        assert!(lacks_after(2, 1, 50));
+        assert!(lacks_after(3, 1, 9) && lacks_after(4, 1, 9));
+        assert!(!lacks_after(5, 1, 10), "the free chunks last until the next step");
+        assert!(!lacks_after(6, 1, 9), "the shortage was too long ago");
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //!
 //! A class *needs* a page if three conditions hold:
 //!
-//! - it evicted or refused a store since the last step;
+//! - it evicted or refused a store since the last step, or, under `space_time`, some steps ago;
 //! - it has less than a page of free chunks, or, under `space_time`, fewer than it fills until the next step;
 //! - its tail age is more than `tolerance_percent` below the mean of the other classes that can give a page.
 //!
@@ -132,8 +132,9 @@ struct Projection {
     /// The tail age in units of the work clock, for [`Quantity::SpaceTime`] times the chunk size in bytes, divided by
     /// the miss cost.
     weighted_age: f64,
-    /// True if the class evicted or refused a store since the last step.
-    had_shortage: bool,
+    /// True if the class evicted or refused a store since the last step, or lacks memory for another reason
+    /// ([`Filling::lacks_memory`]).
+    lacks_memory: bool,
     /// True if the class has not received a page during the cooldown.
     may_give: bool,
     /// True if the class has not given a page during the cooldown.
@@ -236,7 +237,10 @@ impl TailAge {
             Projection {
                 class: *class,
                 weighted_age: balanced / permissions.miss_cost,
-                had_shortage,
+                lacks_memory: match quantity {
+                    Quantity::Age => had_shortage,
+                    Quantity::SpaceTime => state.filling.lacks_memory(class),
+                },
                 may_give: !is_recent(state.received_at),
                 may_receive: !is_recent(state.gave_at),
                 quiet: !is_recent(Some(state.busy_at)),
@@ -281,7 +285,7 @@ impl TailAge {
     fn neediest<'o>(&self, projections: &'o [Projection]) -> Option<&'o Projection> {
         let needs = |projection: &&Projection| {
             let mean = mean_weighted_age_except(projections, projection);
-            projection.had_shortage
+            projection.lacks_memory
                 && projection.may_receive
                 && projection.receivable_pages > 0
                 && projections.iter().any(|victim| projection.may_receive_from(victim))
@@ -330,7 +334,7 @@ impl TailAge {
             let receiver = projection_of(projections, receiver);
             // An age of 0 cannot be scaled: the class has no queued item, or evicts all of them between two readings of
             // the clock. So the next step decides whether the class needs another page.
-            receiver.had_shortage &= receiver.weighted_age > 0.0;
+            receiver.lacks_memory &= receiver.weighted_age > 0.0;
             receiver.weighted_age *=
                 (receiver.class.pages + 1) as f64 / receiver.class.pages.max(1) as f64;
             receiver.class.pages += 1;
