@@ -2,7 +2,7 @@
 //!
 //! All servers of a pool have keys by chance, so their hit ratios and the sizes of their items are alike. A server that
 //! differs has another configuration, a hot key, or was started later. A value is far from the others if its distance from
-//! the median is more than [`DEVIATIONS_MAX`] times the median of all distances, scaled so that this is the standard
+//! the median is more than `DEVIATIONS_MAX` times the median of all distances, scaled so that this is the standard
 //! deviation of a normal distribution. The median ignores the outliers themselves, unlike the mean (C. Leys and others,
 //! "Detecting outliers: Do not use standard deviation around the mean, use absolute deviation around the median", Journal
 //! of Experimental Social Psychology 49, 2013). A small distance is never an outlier, however alike the others are.

@@ -237,7 +237,8 @@ impl TailAge {
             Projection {
                 class: *class,
                 weighted_age: balanced / permissions.miss_cost,
-                lacks_memory: match quantity {
+                // Under `marginal`, the pages that a class takes ahead would be those that another new class needs.
+                lacks_memory: match self.quantity {
                     Quantity::Age => had_shortage,
                     Quantity::SpaceTime => state.filling.lacks_memory(class),
                 },

@@ -179,7 +179,7 @@ fn hash_check(space: &Space) -> u64 {
 /// Finds the chunks and the pins that connections hold. `None`: the counts of chunks do not agree.
 pub(super) fn find_held(space: &Space) -> Option<Held> {
     let mut held = Held::default();
-    let mut chained = vec![0; TABLE_NUMBERS];
+    let mut chained = [0; TABLE_NUMBERS];
     let heads: Vec<_> = {
         let class = space.chained.lock();
         let queue = |place| class.lanes.queue(place).iter_from_tail(&class.pages.token);
