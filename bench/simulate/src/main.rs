@@ -64,26 +64,11 @@ enum Task {
         window: u64,
     },
     /// Print the miss ratio of a cache that evicts by another rule
-    MissRatio {
-        #[command(flatten)]
-        input: Input,
-        /// Rule of eviction
-        #[arg(long, value_name = "NAME", value_parser = slabwise_simulation::NAMES)]
-        simulation: String,
-        /// Maximum sum of the sizes of all items in bytes
-        #[arg(long, value_name = "N")]
-        capacity_bytes: u64,
-    },
+    MissRatio(SimulatedCache),
     /// Print the gets and the misses of successive windows, for a cache that evicts by another rule
     WindowMisses {
         #[command(flatten)]
-        input: Input,
-        /// Rule of eviction
-        #[arg(long, value_name = "NAME", value_parser = slabwise_simulation::NAMES)]
-        simulation: String,
-        /// Maximum sum of the sizes of all items in bytes
-        #[arg(long, value_name = "N")]
-        capacity_bytes: u64,
+        cache: SimulatedCache,
         /// Number of requests in a window
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
         window: u64,
@@ -133,6 +118,19 @@ enum Task {
         #[arg(long)]
         alone: bool,
     },
+}
+
+/// A simulated cache, and the requests to it.
+#[derive(Debug, clap::Args)]
+struct SimulatedCache {
+    #[command(flatten)]
+    input: Input,
+    /// Rule of eviction
+    #[arg(long, value_name = "NAME", value_parser = slabwise_simulation::NAMES)]
+    simulation: String,
+    /// Maximum sum of the sizes of all items in bytes
+    #[arg(long, value_name = "N")]
+    capacity_bytes: u64,
 }
 
 #[derive(Debug, clap::Args)]
@@ -209,10 +207,11 @@ fn main() -> ExitCode {
             Task::Windows { input, capacity_bytes, from, window } => {
                 serde_json::to_string(&windows(input, *capacity_bytes, *from, *window)?)
             }
-            Task::MissRatio { input, simulation, capacity_bytes } => {
+            Task::MissRatio(SimulatedCache { input, simulation, capacity_bytes }) => {
                 serde_json::to_string(&miss_ratio(input, simulation, *capacity_bytes)?)
             }
-            Task::WindowMisses { input, simulation, capacity_bytes, window } => {
+            Task::WindowMisses { cache, window } => {
+                let SimulatedCache { input, simulation, capacity_bytes } = cache;
                 let windows = window_misses(input, simulation, *capacity_bytes, *window)?;
                 serde_json::to_string(&windows)
             }

@@ -291,20 +291,18 @@ fn load_logins(settings: &Settings) -> Result<Option<PasswordFile>, Box<dyn Erro
     Ok(logins)
 }
 
-/// Makes the control socket of a server with `-o upgradable`.
+/// Makes the control socket. Returns `None` without `-o upgradable`.
 fn open_giver(
     settings: &Settings,
     listeners: &Listeners,
     http: Option<&HttpServer>,
     inherited: InheritedSockets,
 ) -> Result<Option<Giver>, Box<dyn Error>> {
-    if settings.control_path.is_none() {
-        return Ok(None);
-    }
+    let Some(path) = &settings.control_path else { return Ok(None) };
     let mut sockets = listeners.duplicates()?;
     let http = http.map(HttpServer::descriptor);
     sockets.extend(handover::duplicates(SocketKind::Http, http.into_iter())?);
-    Ok(Giver::open(settings, sockets, listeners.are_passed(), inherited.control)?)
+    Ok(Some(Giver::open(path, sockets, listeners.are_passed(), inherited.control)?))
 }
 
 /// Sets the memory limit after an upgrade, which may differ from that with which the memory was laid out.

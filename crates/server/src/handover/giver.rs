@@ -6,7 +6,6 @@ use super::dialogue::{Failure, STEP_TIMEOUT, rebuild_timeout, receive, send};
 use super::message::{
     Logins, Message, Offer, SocketKind, StateParts, VERSION, VERSION_OLDEST, common_version,
 };
-use crate::config::Settings;
 use crate::os::channel::{self, Channel, ReceiveError};
 use crate::os::service::Notifications;
 use crate::os::sys;
@@ -18,7 +17,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,14 +41,13 @@ pub(crate) struct Giver {
 }
 
 impl Giver {
-    /// Opens the control socket, or uses that of the earlier process. Returns `None` without `-o upgradable`.
+    /// Opens the control socket at this path, or uses that of the earlier process.
     pub fn open(
-        settings: &Settings,
+        path: &Path,
         sockets: Vec<(SocketKind, OwnedFd)>,
         are_passed: bool,
         inherited: Option<OwnedFd>,
-    ) -> Result<Option<Giver>, String> {
-        let Some(path) = &settings.control_path else { return Ok(None) };
+    ) -> Result<Giver, String> {
         let fail = |error: io::Error| {
             let remedy = match error.kind() {
                 io::ErrorKind::AddrInUse => {
@@ -61,16 +59,16 @@ impl Giver {
         };
         let listener = inherited.map_or_else(|| channel::listen(path), Ok).map_err(fail)?;
         let state = sys::nameless_file("slabwise-state").map_err(fail)?;
-        Ok(Some(Giver {
+        Ok(Giver {
             listener,
-            path: path.clone(),
+            path: path.to_path_buf(),
             user_id: sys::user_id(),
             sockets,
             are_passed,
             state: state.into(),
             waker: sys::event_counter().map_err(fail)?,
             notifications: Notifications::from_environment(),
-        }))
+        })
     }
 
     /// Ends the current wait of the thread, which then ends if the server stops.

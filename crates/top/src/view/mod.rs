@@ -34,7 +34,8 @@ pub fn draw(frame: &mut Frame, state: &State) {
         return too_small(frame, area);
     }
     let server_rows = state.shown_servers().len().max(1) as u16;
-    let total_rows = tables::total_height(state);
+    let total = pool::total(&state.servers);
+    let total_rows = u16::from(total.is_some());
     let server_height = (server_rows + 1).min(area.height / 4) + total_rows;
     let [title, servers, rule, selected, keys] = Layout::vertical([
         Constraint::Length(1),
@@ -46,7 +47,7 @@ pub fn draw(frame: &mut Frame, state: &State) {
     .areas(area);
     draw_title(frame, title, state);
     let differences = pool::differences(&state.servers);
-    tables::draw_servers(frame, servers, state, &differences);
+    tables::draw_servers(frame, servers, state, total.as_ref(), &differences);
     draw_rule(frame, rule, state);
     match state.selected_server() {
         Some(server) => {

@@ -1,7 +1,6 @@
 //! The tables of servers and of classes.
 
 use crate::columns::{CLASS_COLUMNS, Column, SERVER_COLUMNS};
-use crate::pool;
 use crate::server::{Server, ServerState};
 use crate::state::{Focus, State};
 use ratatui::Frame;
@@ -16,9 +15,14 @@ const SPACING_MAX: u16 = 4;
 /// The space at the left and at the right of a table.
 const MARGIN: Margin = Margin::new(1, 0);
 
-/// Draws the table of servers.
-/// A server that differs from the others has another colour.
-pub fn draw_servers(frame: &mut Frame, area: Rect, state: &State, differences: &[Vec<Difference>]) {
+/// Draws the table of servers, and their sums below it. A server that differs from the others has another colour.
+pub fn draw_servers(
+    frame: &mut Frame,
+    area: Rect,
+    state: &State,
+    total: Option<&Server>,
+    differences: &[Vec<Difference>],
+) {
     let area = area.inner(MARGIN);
     let servers = state.shown_servers();
     let mut widths: Vec<u16> = SERVER_COLUMNS.iter().map(|column| column.width).collect();
@@ -37,21 +41,16 @@ pub fn draw_servers(frame: &mut Frame, area: Rect, state: &State, differences: &
         focused: state.focus == Focus::Servers,
         sort: state.server_list.sort,
     };
-    let total = pool::total(&state.servers);
     let [rows_area, total_area] =
-        Layout::vertical([Constraint::Min(0), Constraint::Length(total_height(state))]).areas(area);
+        Layout::vertical([Constraint::Min(0), Constraint::Length(u16::from(total.is_some()))])
+            .areas(area);
     let rows = rows.collect();
     draw(frame, rows_area, &SERVER_COLUMNS, &widths, rows, selection);
     if let Some(total) = total {
-        let row = Row::new(cells(&total, &SERVER_COLUMNS, &widths)).bold();
+        let row = Row::new(cells(total, &SERVER_COLUMNS, &widths)).bold();
         let table = Table::new([row], widths.iter().map(|&width| Constraint::Length(width)));
         frame.render_widget(table.column_spacing(spacing(&widths, area.width)), total_area);
     }
-}
-
-/// Returns the number of lines of the sums below the table of servers.
-pub fn total_height(state: &State) -> u16 {
-    u16::from(pool::total(&state.servers).is_some())
 }
 
 /// Draws the table of the classes of the selected server.
