@@ -1,8 +1,8 @@
 //! Versions with other formats: which ones hand over to each other, and what they hand over. A relay changes the formats that
 //! the running server offers, as another version would.
 
-use super::relay::{Action, Listener};
-use super::setup::{Items, Setup, TIMEOUT, assert_filled, fill};
+use super::relay::{Action, RelayedUpgrade};
+use super::setup::{Items, TIMEOUT, assert_filled, fill};
 use crate::support::{Client, wait_until};
 
 const ITEMS: usize = 500;
@@ -10,14 +10,10 @@ const ITEMS: usize = 500;
 /// Upgrades a server whose offer has `from` replaced by `to`. Returns the log of the new process, and whether it has the
 /// items.
 fn upgrade_with(items: Items, from: &str, to: &str) -> (String, bool) {
-    let setup = Setup::new(items, &[], ",debug_commands");
-    let mut server = setup.start();
-    let mut client = server.connect();
-    fill(&mut client, ITEMS);
-    let listener = Listener::new(&setup);
-    let mut new = setup.spawn_upgrade(&setup.at_relay(), "log1");
+    let RelayedUpgrade { setup, mut server, mut client, mut new, relay } =
+        RelayedUpgrade::begin(items, ITEMS);
     let mut is_changed = false;
-    listener.accept(&setup).run(|text| {
+    relay.run(|text| {
         if text.starts_with("offer\n") && text.contains(from) {
             is_changed = true;
             return Action::Replace(text.replace(from, to));
@@ -25,6 +21,8 @@ fn upgrade_with(items: Items, from: &str, to: &str) -> (String, bool) {
         Action::Forward
     });
     assert!(is_changed, "the offer has {from:?}");
+    // The kernel closes the channel of a process that ends. The relay does so, too.
+    drop(relay);
     assert_eq!(server.wait_for_end(), Some(0), "{}{}", setup.log("log"), setup.log("log1"));
     wait_until("the new process serves", TIMEOUT, || setup.path("ports").exists());
     // The connection was handed over in any case.

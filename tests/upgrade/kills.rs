@@ -1,7 +1,7 @@
 //! A process is killed before each message of an upgrade: the old one, and the new one.
 
-use super::relay::{Action, Listener};
-use super::setup::{Items, Setup, TIMEOUT, assert_filled, fill};
+use super::relay::{Action, RelayedUpgrade};
+use super::setup::{Items, TIMEOUT, assert_filled};
 use crate::support::{Client, wait_until};
 use rustix::process::Signal;
 
@@ -43,16 +43,14 @@ fn expected(victim: Victim, name: &str) -> Expected {
 
 /// Returns the names of all messages of an upgrade, in order.
 fn message_names(items: Items) -> Vec<String> {
-    let setup = Setup::new(items, &[], "");
-    let mut server = setup.start();
-    let _idle = server.connect();
-    let listener = Listener::new(&setup);
-    let mut new = setup.spawn_upgrade(&setup.at_relay(), "log1");
+    let RelayedUpgrade { setup, mut server, client: _idle, mut new, relay } =
+        RelayedUpgrade::begin(items, ITEMS);
     let mut names = Vec::new();
-    listener.accept(&setup).run(|text| {
+    relay.run(|text| {
         names.push(name(text));
         Action::Forward
     });
+    drop(relay);
     assert_eq!(server.wait_for_end(), Some(0), "{}", setup.log("log"));
     new.kill().expect("the child is ours");
     new.wait().expect("the child is ours");
@@ -61,13 +59,8 @@ fn message_names(items: Items) -> Vec<String> {
 
 /// Kills a process before the message with this index, and checks what follows.
 fn kill_before(items: Items, victim: Victim, index: usize) -> Expected {
-    let setup = Setup::new(items, &[], ",debug_commands");
-    let mut server = setup.start();
-    let mut client = server.connect();
-    fill(&mut client, ITEMS);
-    let listener = Listener::new(&setup);
-    let mut new = setup.spawn_upgrade(&setup.at_relay(), "log1");
-    let relay = listener.accept(&setup);
+    let RelayedUpgrade { setup, mut server, mut client, mut new, relay } =
+        RelayedUpgrade::begin(items, ITEMS);
     let (mut count, mut stopped_at) = (0, String::new());
     let is_stopped = relay.run(|text| {
         count += 1;

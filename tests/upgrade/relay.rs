@@ -1,7 +1,8 @@
 //! A process between the old and the new process of an upgrade. It forwards their messages, can change one, and can stop
 //! before any message, so that a test ends a process exactly there.
 
-use super::setup::Setup;
+use super::setup::{Items, Setup, fill};
+use crate::support::{Client, Server};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -10,17 +11,44 @@ use rustix::net::{
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::Child;
 
 /// The largest number of descriptors in a message.
 const DESCRIPTORS_MAX: usize = 64;
 
 /// A socket at the path `relay`, to which a new process connects.
-pub struct Listener(OwnedFd);
+struct Listener(OwnedFd);
 
 /// A connection to each process.
 pub struct Relay {
     new: OwnedFd,
     old: OwnedFd,
+}
+
+/// An upgrade that has begun through a relay.
+pub struct RelayedUpgrade {
+    pub setup: Setup,
+    /// The old process.
+    pub server: Server,
+    /// A connection to the old process.
+    pub client: Client,
+    /// The new process, whose log is `log1`.
+    pub new: Child,
+    pub relay: Relay,
+}
+
+impl RelayedUpgrade {
+    /// Starts a server with `count` items, and an upgrade whose messages wait for [`Relay::run`].
+    pub fn begin(items: Items, count: usize) -> RelayedUpgrade {
+        let setup = Setup::new(items, &[], ",debug_commands");
+        let server = setup.start();
+        let mut client = server.connect();
+        fill(&mut client, count);
+        let listener = Listener::new(&setup);
+        let new = setup.spawn_upgrade(&setup.at_relay(), "log1");
+        let relay = listener.accept(&setup);
+        RelayedUpgrade { setup, server, client, new, relay }
+    }
 }
 
 /// What the relay does with a message.
@@ -39,7 +67,7 @@ fn socket() -> OwnedFd {
 }
 
 impl Listener {
-    pub fn new(setup: &Setup) -> Listener {
+    fn new(setup: &Setup) -> Listener {
         let (listener, path) = (socket(), setup.path("relay"));
         // An earlier relay of the same test may have left its file.
         let _ = std::fs::remove_file(&path);
@@ -50,7 +78,7 @@ impl Listener {
     }
 
     /// Waits for the new process, and connects to the old one.
-    pub fn accept(self, setup: &Setup) -> Relay {
+    fn accept(self, setup: &Setup) -> Relay {
         let new = rustix::net::accept_with(&self.0, SocketFlags::CLOEXEC);
         let old = socket();
         let address = SocketAddrUnix::new(setup.path("control")).expect("the path is short");

@@ -46,6 +46,10 @@ impl ServerAddress {
         if text.starts_with("unix:") {
             return text.parse();
         }
+        // The address `unix:11211` would be a Unix socket.
+        if text == "unix" {
+            return Err(invalid());
+        }
         if text.contains('/') {
             return Ok(ServerAddress::Unix(text.to_owned()));
         }
@@ -191,7 +195,8 @@ mod tests {
 
     #[test]
     fn an_invalid_short_address_is_refused() {
-        for text in ["", ":1", "localhost:x", "localhost:65536", "a:1:2", "[::1", "[x]:1", "[::1]2"]
+        for text in
+            ["", ":1", "localhost:x", "localhost:65536", "a:1:2", "[::1", "[x]:1", "[::1]2", "unix"]
         {
             assert!(ServerAddress::parse_short(text).is_err(), "{text:?} is not an address");
         }

@@ -16,6 +16,7 @@ mod event_loop;
 mod handshakes;
 mod listen;
 mod mailbox;
+mod round;
 mod signals;
 mod stream;
 mod tls_records;

@@ -34,8 +34,8 @@
 //! The server refuses commands that keep a connection open or have unlimited output: `watch` and the dumps of
 //! `lru_crawler`. memcached sends no reply to them over UDP.
 
-use super::connection::{AfterRound, OutPool, WorkerCore};
 use super::listen::DatagramSocket;
+use super::round::{AfterRound, OutPool, WorkerCore};
 use crate::os::sys;
 use crate::out::{Flush, Out};
 use crate::session::{Next, Session};
@@ -401,7 +401,7 @@ impl<'e> ReplyMessage<'e> {
 #[cfg(test)]
 mod tests {
     use super::ReplyMessage;
-    use crate::net::connection::OutPool;
+    use crate::net::round::OutPool;
     use crate::out::{Flush, PENDING_BYTES_MAX};
     use slabwise_base::{Clock, Random};
     use slabwise_engine::{Engine, EngineConfig, ItemMeta, StoreMode};

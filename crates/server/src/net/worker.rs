@@ -20,11 +20,12 @@
 mod pause;
 mod waiting;
 
-use super::connection::{AfterRound, Connection, OutPool, WorkerCore};
+use super::connection::Connection;
 use super::event_loop::{Await, EventLoop, Ready, Socket, Source};
 use super::handshakes::Handshakes;
 use super::listen::DatagramSocket;
 use super::mailbox::{Mailbox, NewConnection};
+use super::round::{AfterRound, OutPool, WorkerCore};
 use super::stream::Stream;
 use super::tls_stream::TlsStream;
 use super::udp::UdpSocket;

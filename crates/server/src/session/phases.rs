@@ -1,5 +1,7 @@
 //! The phases of a session: how each phase interprets the next bytes of input, and which phase follows.
 
+mod login;
+
 use super::batch::Batch;
 use super::control::{self, write_refusal};
 use super::items::{
@@ -10,18 +12,14 @@ use crate::admin::commands::NextAction;
 use crate::admin::crawl::Crawl;
 use crate::config::Protocol;
 use crate::out::Out;
-use crate::passwords::Verdict;
 use crate::sasl::Exchange;
 use crate::shared::{CloseReason, Shared, Watcher, WorkerContext};
 use crate::wire::text;
 use slabwise_base::HashedKey;
 use slabwise_engine::Pinned;
-use slabwise_protocol::binary::{REQUEST_MAGIC, Status, compose};
 use slabwise_protocol::meta::{KEY_BUFFER_LEN, decode_key};
-use slabwise_protocol::text::login::{self, Login};
-use slabwise_protocol::text::{join_sole_key, reply};
+use slabwise_protocol::text::join_sole_key;
 use slabwise_protocol::{Answer, Parsed, Refusal, Request};
-use std::sync::atomic::Ordering;
 
 /// The protocol state of one connection.
 pub struct Session<'e> {
@@ -376,73 +374,6 @@ impl<'e> Session<'e> {
         self.phase = Phase::Skip(store.end(worker, rest, out, is_refused));
     }
 
-    /// Selects the dialect by the first byte, the listener's protocol and the options. With `-Y` the dialect is text,
-    /// and a login follows.
-    fn select_dialect(&mut self, worker: &WorkerContext<'_>, first: u8) -> Step {
-        if worker.shared.logins.is_some() {
-            let phase = if self.has_logged_in_before { Phase::Command } else { Phase::Login };
-            self.phase = phase;
-            return Step::Consumed(0);
-        }
-        let is_binary = match self.protocol {
-            // SASL exists only in the binary protocol. Therefore `-S` overrides the listener's protocol.
-            _ if worker.shared.settings.sasl_enabled => true,
-            Protocol::Auto => first == REQUEST_MAGIC,
-            Protocol::Ascii => false,
-            Protocol::Binary => true,
-        };
-        if is_binary {
-            let exchange = match self.has_logged_in_before {
-                true => Exchange::Authenticated,
-                false => Exchange::default(),
-            };
-            self.dialect = Dialect::Binary(exchange);
-        }
-        self.phase = Phase::Command;
-        Step::Consumed(0)
-    }
-
-    /// Serves a client that has not authenticated yet (`-Y`).
-    ///
-    /// Invariants: before the login no request reaches the engine, in any protocol. A password is read into the
-    /// connection's buffer, never into the cache's memory. The reply to a wrong login does not say whether the user or
-    /// the password is wrong. The client can try again.
-    fn serve_login(
-        &mut self,
-        worker: &mut WorkerContext<'e>,
-        input: &[u8],
-        out: &mut Out<'e>,
-    ) -> Step {
-        let Some(passwords) = &worker.shared.logins else {
-            unreachable!("a session enters the phase Login only with -Y");
-        };
-        if worker.requests_left == 0 || out.is_full() {
-            return Step::Pause(0, Next::Yield);
-        }
-        let (consumed, answer) = match login::parse(input) {
-            Login::Incomplete => return Step::Pause(0, Next::Read),
-            Login::Hangup => return self.close(input.len(), CloseReason::Error),
-            Login::Refused { reply, consumed } => (consumed, reply),
-            Login::Credentials { user, password, consumed } => {
-                let counters = &worker.shared.counters;
-                counters.auth_commands.fetch_add(1, Ordering::Relaxed);
-                match passwords.check(user, password) {
-                    Verdict::Known => {
-                        self.phase = Phase::Command;
-                        (consumed, reply::STORED)
-                    }
-                    Verdict::Unknown => {
-                        counters.auth_errors.fetch_add(1, Ordering::Relaxed);
-                        (consumed, reply::AUTH_FAILED)
-                    }
-                }
-            }
-        };
-        charge(worker);
-        out.bytes().extend_from_slice(answer);
-        Step::Consumed(consumed)
-    }
-
     /// Serves a request that was parsed at the start of `input`.
     fn serve(
         &mut self,
@@ -567,20 +498,6 @@ impl<'e> Session<'e> {
             NextAction::Close(reason) => return self.close(0, reason),
         }
         Step::Consumed(0)
-    }
-
-    /// Writes an authentication error to a client that has not authenticated, and closes the connection.
-    #[cold]
-    fn reject_unauthenticated(
-        &mut self,
-        answer: &Answer,
-        consumed: usize,
-        out: &mut Out<'e>,
-    ) -> Step {
-        if let Answer::Binary(head) = answer {
-            compose::write_error(out.bytes(), head, Status::AuthError);
-        }
-        self.close(consumed, CloseReason::Error)
     }
 
     /// Requests that the caller closes the connection. The session ignores further input.
