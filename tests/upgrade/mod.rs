@@ -1,5 +1,6 @@
 //! `slabwise upgrade`: a new process takes over from a running server.
 
+mod daemon;
 mod ends;
 mod formats;
 mod kills;

@@ -40,12 +40,20 @@ pub struct RelayedUpgrade {
 impl RelayedUpgrade {
     /// Starts a server with `count` items, and an upgrade whose messages wait for [`Relay::run`].
     pub fn begin(items: Items, count: usize) -> RelayedUpgrade {
+        RelayedUpgrade::begin_with(&[], items, count)
+    }
+
+    /// As [`RelayedUpgrade::begin`]. `flags` are further options of the upgrade.
+    pub fn begin_with(flags: &[&str], items: Items, count: usize) -> RelayedUpgrade {
         let setup = Setup::new(items, &[], ",debug_commands");
         let server = setup.start();
         let mut client = server.connect();
         fill(&mut client, count);
         let listener = Listener::new(&setup);
-        let new = setup.spawn_upgrade(&setup.at_relay(), "log1");
+        let at_relay = setup.at_relay();
+        let all: Vec<&str> =
+            at_relay.iter().map(String::as_str).chain(flags.iter().copied()).collect();
+        let new = setup.spawn_upgrade(&all, "log1");
         let relay = listener.accept(&setup);
         RelayedUpgrade { setup, server, client, new, relay }
     }

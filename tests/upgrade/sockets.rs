@@ -159,7 +159,7 @@ fn a_unix_socket_and_its_file_are_handed_over() {
     new.wait().expect("the child is ours");
 }
 
-/// Returns the socket that a client has connected by, so that the test can leave a connection in the queue.
+/// Asserts that the server stores a value for this client.
 fn assert_serves(mut client: Client) {
     assert_eq!(client.set("served", b"value"), "STORED");
 }
@@ -181,4 +181,23 @@ fn connections_during_the_pause_wait_in_the_queue() {
     let next = setup.upgrade("log1");
     assert_eq!(server.wait_for_end(), Some(0));
     assert_serves(next.connect());
+}
+
+#[test]
+fn connections_beyond_the_new_limit_are_closed() {
+    for extended in ["", ",io=auto"] {
+        let setup = Setup::new(Items::Nameless, &["-t", "1"], extended);
+        let mut server = setup.start();
+        let mut clients: Vec<Client> = (0..40).map(|_| server.connect()).collect();
+        clients.iter_mut().for_each(|client| assert_eq!(client.set("key", b"value"), "STORED"));
+        let next = setup.upgrade_with(&["-c", "20"], "log1");
+        assert_eq!(server.wait_for_end(), Some(0), "{}", setup.log("log"));
+        let is_open = |client: &mut Client| {
+            client.try_send(b"mn\r\n").is_ok() && matches!(client.try_read_line(), Ok(Some(_)))
+        };
+        clients.retain_mut(is_open);
+        assert!((1..=20).contains(&clients.len()), "{} connections are open", clients.len());
+        drop(clients);
+        assert_eq!(next.connect().get("key").as_deref(), Some(&b"value"[..]));
+    }
 }

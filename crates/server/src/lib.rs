@@ -47,7 +47,7 @@ use memory_model::MemoryModel;
 use net::{Listeners, Loops, SignalHandler};
 use os::confine::Confinement;
 use os::inherited::InheritedSockets;
-use os::process::{self, PidFile};
+use os::process::{self, Launched, PidFile};
 use os::service::Notifications;
 use os::{memory_limits, restart, sys};
 use passwords::{PasswordFile, PasswordFileKind};
@@ -164,28 +164,38 @@ pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
     serve_with(settings, tls, InheritedSockets::default(), None)
 }
 
+/// A handover to this process.
+struct TakeOver {
+    taker: Taker,
+    /// The memory limit that the server has afterwards.
+    limit_bytes: u64,
+    /// This process, if it is a daemon.
+    launched: Option<Launched>,
+}
+
 /// Takes over from the running server with these options, and then runs the server. After an error before that, the
 /// running server serves on.
 fn take_over(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let tls = load_tls(settings)?;
     process::prepare(settings)?;
+    // The launcher of a daemon reports whether the upgrade has succeeded.
+    let launched = settings.process.daemonize.then(|| Launched::daemonize(settings)).transpose()?;
     let (taker, sockets) = Taker::connect(settings)?;
     let adjusted = taker.adjusted(settings)?;
     let limit_bytes = taker.limit_bytes(settings.engine.memory_limit_bytes);
-    serve_with(&adjusted, tls, sockets, Some((taker, limit_bytes)))
+    serve_with(&adjusted, tls, sockets, Some(TakeOver { taker, limit_bytes, launched }))
 }
 
 fn load_tls(settings: &Settings) -> Result<Option<Tls>, Box<dyn Error>> {
     Ok(settings.tls.as_ref().map(|tls| Tls::load(tls, Seconds::START)).transpose()?)
 }
 
-/// Runs the server with the sockets of an earlier process, if any. `taker` is the handover from it, and the memory limit
-/// that the server has afterwards.
+/// Runs the server with the sockets of an earlier process, if any, from which it takes over.
 fn serve_with(
     settings: &Settings,
     tls: Option<Tls>,
     mut inherited: InheritedSockets,
-    taker: Option<(Taker, u64)>,
+    mut take_over: Option<TakeOver>,
 ) -> Result<(), Box<dyn Error>> {
     let logins = load_logins(settings)?;
     let signals = process::catch_signals()?;
@@ -193,12 +203,11 @@ fn serve_with(
     let mut listeners = Listeners::open(settings, &mut inherited)?;
     let mut http = HttpServer::bind(settings, inherited.http.take())?;
     let giver = open_giver(settings, &listeners, http.as_ref(), inherited)?;
-    let (engine, clock, moved) = match &taker {
+    let (engine, clock, moved) = match &take_over {
         None => open_engine(settings, http.as_ref(), tls.as_ref())?,
-        Some((taker, _)) => taker.open_engine(settings)?,
+        Some(TakeOver { taker, .. }) => taker.open_engine(settings)?,
     };
     let clock = Arc::new(clock);
-    process::daemonize_if_requested(settings)?;
     print_classes_if_verbose(settings);
     process::lock_memory(settings);
     let (loops, wakers) = Loops::new(settings, &listeners)?;
@@ -219,8 +228,8 @@ fn serve_with(
         // Reads the file once at the start, so that the warning about an invalid file appears then.
         passwords.refresh();
     }
-    if let Some(taker) = &taker {
-        complete_handover(&shared, taker, &mut listeners, http.as_mut())?;
+    if let Some(take_over) = &take_over {
+        complete_handover(&shared, take_over, &mut listeners, http.as_mut())?;
     }
     let tuner = background::tuner(&shared, &clock);
     engine
@@ -245,7 +254,7 @@ fn serve_with(
             threads.extend(workers);
             confinement.map(Confinement::complete).transpose()?;
             acceptor.adopt(moved);
-            Ok(acceptor.run(|| taker.iter().for_each(|(taker, _)| taker.notify_serving()))?)
+            Ok(acceptor.run(|| take_over.take().into_iter().for_each(TakeOver::notify_serving))?)
         };
         let result = run();
         // Also ends the threads that were started before an error.
@@ -269,18 +278,28 @@ fn print_classes_if_verbose(settings: &Settings) {
     }
 }
 
+impl TakeOver {
+    /// Notifies the old process, which then ends, and the launcher of this one.
+    fn notify_serving(self) {
+        self.taker.notify_serving();
+        self.launched.into_iter().for_each(Launched::serves);
+    }
+}
+
 /// Ends a handover: from now on this process serves.
 fn complete_handover(
     shared: &Shared<'_>,
-    (taker, limit_bytes): &(Taker, u64),
+    TakeOver { taker, limit_bytes, launched }: &TakeOver,
     listeners: &mut Listeners,
     http: Option<&mut HttpServer>,
 ) -> Result<(), String> {
+    process::check_threads(shared.settings).inspect_err(|reason| taker.refuse(reason))?;
     taker.commit(shared.engine)?;
     taker.restore_counters(shared);
     listeners.claim_file(shared.settings);
     http.into_iter().for_each(|http| http.claim_file(shared.settings));
     restore_limit(shared, *limit_bytes);
+    launched.iter().for_each(Launched::leave_streams);
     Ok(())
 }
 
@@ -318,8 +337,8 @@ fn restore_limit(shared: &Shared<'_>, limit_bytes: u64) {
     }
 }
 
-/// Opens the cache, and restores its items. Meanwhile the HTTP server answers health checks, except in a daemon, whose
-/// process begins afterwards.
+/// Opens the cache, and restores its items. Then becomes a daemon with `-d`. Meanwhile the HTTP server answers health checks,
+/// except in a daemon, whose process begins afterwards.
 fn open_engine(
     settings: &Settings,
     http: Option<&HttpServer>,
@@ -330,6 +349,7 @@ fn open_engine(
     let opened = restart::open_engine(settings);
     early.into_iter().for_each(Early::end);
     let (engine, clock) = opened?;
+    process::daemonize_if_requested(settings)?;
     Ok((engine, clock, Vec::new()))
 }
 

@@ -182,8 +182,8 @@ impl Takeover {
         Ok(unsafe { List::linked(class, (image.head, image.tail), image.count, image.bytes) })
     }
 
-    /// Returns an error unless every address in these buckets is in a page that was used. So no lookup reads beyond the
-    /// arena. An exact check of 10 million entries would take longer than all other work of a takeover.
+    /// Returns an error unless every address in these buckets is in a page that was used. So a lookup begins to
+    /// read within the arena. An exact check of 10 million entries would take longer than all other work of a takeover.
     fn check_entries(&self, buckets: &[u8]) -> Result<(), Broken> {
         let used_bytes = self.is_owned.len() * self.memory.page_size_bytes();
         let last = used_bytes.saturating_sub(CHUNK_SIZE_BYTES_MIN) / CHUNK_ALIGN_BYTES;

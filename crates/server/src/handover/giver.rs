@@ -18,9 +18,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, RwLockWriteGuard};
 use std::time::Duration;
 
+/// The time that a new process has to serve after `take`. This process cannot serve any more, and a service manager may end
+/// the new one together with it, so it waits long.
+const SERVING_TIMEOUT: Duration = Duration::from_secs(600);
 /// The time within which all threads reach a point at which they can pause.
 const PAUSE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -107,26 +110,29 @@ impl Giver {
             Err(error) => return tracing::warn!("upgrade: {error}"),
         }
         let channel = Arc::new(channel);
-        let Err(failure) = self.hand_over(shared, &channel);
+        let mut pause = None;
+        let Err(failure) = self.hand_over(shared, &channel, &mut pause);
+        // The new process learns that this one serves on before a thread does so.
+        give_up(&channel, &failure);
+        drop(pause);
         if let Err(error) = self.state.set_len(0) {
             tracing::warn!("upgrade: cannot free the memory of the state: {error}");
         }
-        if matches!(failure, Failure::Channel(ReceiveError::Closed)) {
-            tracing::warn!("upgrade: the new process has ended: this process serves on");
-        } else {
-            if send(&channel, &Message::abort(&failure.to_string()), &[]).is_err() {
-                // The new process must not take the end of the channel for the end of this process.
-                std::mem::forget(Arc::clone(&channel));
+        match failure {
+            Failure::Channel(ReceiveError::Closed) => {
+                tracing::warn!("upgrade: the new process has ended: this process serves on");
             }
-            tracing::warn!("upgrade: {failure}: this process serves on");
+            failure => tracing::warn!("upgrade: {failure}: this process serves on"),
         }
     }
 
-    /// Hands over, after which the process ends. Returns only if it serves on.
-    fn hand_over(
+    /// Hands over, after which the process ends. Returns only if it serves on. The threads then pause until the caller has
+    /// dropped `pause`.
+    fn hand_over<'s, 'e>(
         &self,
-        shared: &Shared<'_>,
+        shared: &'s Shared<'e>,
         channel: &Arc<Channel>,
+        pause: &mut Option<Paused<'s, 'e>>,
     ) -> Result<std::convert::Infallible, Failure> {
         let version = match self.next(shared, channel, STEP_TIMEOUT)? {
             Message::Hello { oldest, newest } => common_version(oldest, newest).ok_or_else(|| {
@@ -152,8 +158,7 @@ impl Giver {
             return Err(Failure::Invalid);
         }
         let begun_nanos = shared.clock.nanos();
-        let _pause = Paused::begin(shared, channel)?;
-        let _steps = shared.hold_background_steps();
+        *pause = Some(Paused::begin(shared, channel)?);
         let connections = shared.pause.moved()?;
         let parts = self.save_state(shared, connections)?;
         for lines in counters::compose(shared) {
@@ -185,7 +190,7 @@ impl Giver {
 
     /// Ends the process after `take`, without destructors.
     fn end(&self, channel: &Channel, paused: Duration) -> ! {
-        let code = match receive(channel, STEP_TIMEOUT, None) {
+        let code = match receive(channel, SERVING_TIMEOUT, None) {
             Ok((Message::Serving { process }, _)) => {
                 tracing::warn!(
                     "upgrade: process {process} serves; the pause took {} ms",
@@ -247,14 +252,30 @@ impl Giver {
     }
 }
 
-/// The pause of the acceptor and the workers, which ends when this value is dropped.
-struct Paused<'s, 'e>(&'s Shared<'e>);
+/// Tells the new process, unless it has ended or given up itself, that this process serves on.
+fn give_up(channel: &Arc<Channel>, failure: &Failure) {
+    if matches!(failure, Failure::Aborted(_) | Failure::Channel(ReceiveError::Closed)) {
+        return;
+    }
+    if let Err(Failure::Send(error)) = send(channel, &Message::abort(&failure.to_string()), &[])
+        && error.kind() == io::ErrorKind::TimedOut
+    {
+        // The new process must not take the end of the channel for the end of this process.
+        std::mem::forget(Arc::clone(channel));
+    }
+}
+
+/// The pause of the acceptor, the workers and the background threads, which ends when this value is dropped.
+struct Paused<'s, 'e> {
+    shared: &'s Shared<'e>,
+    steps: Option<RwLockWriteGuard<'s, ()>>,
+}
 
 impl<'s, 'e> Paused<'s, 'e> {
     fn begin(shared: &'s Shared<'e>, channel: &Arc<Channel>) -> Result<Paused<'s, 'e>, Failure> {
         let pause = &shared.pause;
         pause.begin(Arc::clone(channel));
-        let paused = Paused(shared);
+        let mut paused = Paused { shared, steps: None };
         shared.wake(Wake::All);
         let fail = |who| Failure::Own(format!("{who} did not pause within {PAUSE_TIMEOUT:?}"));
         if !pause.wait_for(1, PAUSE_TIMEOUT) {
@@ -265,13 +286,14 @@ impl<'s, 'e> Paused<'s, 'e> {
         if !pause.wait_for(1 + shared.settings.threads, PAUSE_TIMEOUT) {
             return Err(fail("a worker"));
         }
+        paused.steps = Some(shared.hold_background_steps());
         Ok(paused)
     }
 }
 
 impl Drop for Paused<'_, '_> {
     fn drop(&mut self) {
-        self.0.pause.end();
+        self.shared.pause.end();
     }
 }
 

@@ -194,13 +194,14 @@ impl Taker {
             self.warn_about_rebuild("the running server cannot hand its index over");
         }
         let lens = StateLens { text: parts.text_len_bytes, image_words };
-        let adopted = prepared.complete(&File::from(state), lens, unix_time());
+        // `complete` computes the time of the clock at this date, and then takes long.
+        let (mut clock, date) = (Clock::real(), unix_time());
+        let adopted = prepared.complete(&File::from(state), lens, date);
         let AdoptedEngine { engine, warm, rebuilt_because } =
             adopted.map_err(|error| own(&error))?;
         if let Some(reason) = rebuilt_because {
             tracing::warn!("upgrade: the index of {} items was rebuilt: {reason}", warm.items);
         }
-        let mut clock = Clock::real();
         clock.resume(warm.elapsed);
         Ok((engine, clock, moved))
     }
@@ -209,7 +210,7 @@ impl Taker {
         let items = self.offer.items;
         tracing::warn!(
             "upgrade: {reason}: requests wait while the index of {items} items is rebuilt, for about {} ms",
-            items * REBUILD_MILLIS_PER_MILLION / 1_000_000
+            items.saturating_mul(REBUILD_MILLIS_PER_MILLION) / 1_000_000
         );
     }
 
@@ -240,20 +241,20 @@ impl Taker {
     /// Takes over. If the old process has ended, it has written nothing since it sent the state, so this process takes over,
     /// too.
     pub fn commit(&self, engine: &Engine) -> Result<(), String> {
-        let permission = send(&self.channel, &Message::Ready, &[])
-            .and_then(|()| next(&self.channel, STEP_TIMEOUT));
-        match permission {
-            Ok((Message::Take, _)) => {}
-            Ok(_) => return Err("upgrade: the running server sent an invalid message".to_owned()),
-            Err(Failure::Channel(ReceiveError::Closed)) => {
+        let sent = send(&self.channel, &Message::Ready, &[]);
+        let permission = match (next(&self.channel, STEP_TIMEOUT), sent) {
+            (Ok((Message::Take, _)), _) => Ok(()),
+            (Err(Failure::Channel(ReceiveError::Closed)), _) => {
                 tracing::warn!("upgrade: the old process has ended: this process takes over");
+                Ok(())
             }
-            // A closed channel is an error of `send`, too. An `abort` may precede the end of the channel.
-            Err(Failure::Send(_)) => match next(&self.channel, STEP_TIMEOUT) {
-                Err(Failure::Channel(ReceiveError::Closed)) => {}
-                _ => return Err("upgrade: the running server has given up".to_owned()),
-            },
-            Err(failure) => {
+            (Ok(_), Ok(())) => Err(Failure::Invalid),
+            (Err(failure), Ok(())) | (_, Err(failure)) => Err(failure),
+        };
+        if let Err(failure) = permission {
+            // From now on the old process cannot send `take`, and serves on. But it may just have sent it.
+            self.channel.close_input();
+            if !matches!(next(&self.channel, Duration::ZERO), Ok((Message::Take, _))) {
                 return Err(format!("upgrade: the running server serves on: {failure}"));
             }
         }

@@ -165,8 +165,10 @@ impl<'e> Acceptor<'e> {
         }
     }
 
-    /// Distributes connections that an earlier process has accepted. They use no TLS.
+    /// Distributes connections that an earlier process has accepted. They use no TLS. Closes those beyond `-c`, and those of
+    /// a listener that requires TLS now.
     pub fn adopt(&mut self, connections: Vec<MovedConnection>) {
+        let connections_max = u64::from(self.shared.settings.connections_max);
         for MovedConnection { socket, protocol, has_logged_in } in connections {
             let (peer, local) = sys::addresses(socket.as_fd());
             let peer = peer.map_or(Address::UnixClient, Address::Internet);
@@ -174,9 +176,25 @@ impl<'e> Acceptor<'e> {
                 || Address::Unix(sys::local_path(socket.as_fd()).unwrap_or_default()),
                 Address::Internet,
             );
+            if self.open_connections() >= connections_max || self.requires_tls(&local) {
+                self.shared.counters.rejected_connections.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
             let accepted = (ListenSecurity::Plain, protocol, has_logged_in);
             self.distribute(socket, (peer, local), accepted);
         }
+    }
+
+    /// True if the listener of this address accepts only TLS.
+    fn requires_tls(&self, local: &Address) -> bool {
+        let Address::Internet(local) = local else { return false };
+        self.listeners.iter().any(|listener| match (&listener.address, listener.security) {
+            (Address::Internet(bound), ListenSecurity::Tls(_)) => {
+                bound.port() == local.port()
+                    && (bound.ip().is_unspecified() || bound.ip() == local.ip())
+            }
+            _ => false,
+        })
     }
 
     /// Sends an accepted connection to the next worker.

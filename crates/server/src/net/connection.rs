@@ -398,6 +398,9 @@ impl<'e> Connection<'e> {
         worker: &mut WorkerCore<'e, L>,
     ) -> io::Result<()> {
         let (outcome, input_len) = self.receive(worker)?;
+        if outcome == ReceiveOutcome::WouldBlock {
+            self.peer_half_closed = false;
+        }
         // SHORT-READ: without more input in the socket, the next receive call waits for an event.
         let peer_half_closed = self.peer_half_closed;
         self.readable =

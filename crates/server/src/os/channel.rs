@@ -6,7 +6,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags,
+    SocketType,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -39,7 +40,10 @@ pub enum ReceiveError {
     /// The descriptor that interrupts the wait is readable.
     #[error("the wait was interrupted")]
     Interrupted,
-    #[error("a message has more than {MESSAGE_LEN_MAX} bytes or {DESCRIPTORS_MAX} descriptors")]
+    #[error(
+        "a message has more than {MESSAGE_LEN_MAX} bytes or {DESCRIPTORS_MAX} descriptors, or this process has no free \
+         descriptors: raise the limit of open files (ulimit -n)"
+    )]
     TooLong,
     #[error("{0}")]
     System(#[from] io::Error),
@@ -115,6 +119,12 @@ impl Channel {
                 Err(errno) => return Err(errno.into()),
             }
         }
+    }
+
+    /// Refuses all later messages: the other process cannot send any more. Messages that have arrived can be received.
+    pub fn close_input(&self) {
+        // An error is ignored: the other process has closed the channel.
+        let _ = rustix::net::shutdown(&self.0, Shutdown::Read);
     }
 
     /// Receives a message. Waits at most `timeout`, and ends the wait if `interrupt` is readable.
@@ -219,6 +229,18 @@ mod tests {
         assert_eq!(byte, *b"x");
         let second = far.receive(TIMEOUT, None).expect("a message was sent");
         assert_eq!((&second.bytes[..], second.descriptors.len()), (&b"second"[..], 0));
+    }
+
+    #[test]
+    fn a_closed_input_keeps_what_has_arrived_and_refuses_the_rest() {
+        let (near, far) = pair();
+        near.send(b"early", &[], TIMEOUT).expect("the other end is open");
+        far.close_input();
+        let error = near.send(b"late", &[], TIMEOUT).expect_err("the input is closed");
+        assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+        let received = far.receive(Duration::ZERO, None).expect("a message has arrived");
+        assert_eq!(received.bytes, b"early");
+        assert!(matches!(far.receive(Duration::ZERO, None), Err(ReceiveError::Closed)));
     }
 
     #[test]

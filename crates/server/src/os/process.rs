@@ -2,18 +2,23 @@
 //! warnings and errors. `-v` adds the level info, `-vv` the level debug, `-vvv` the level trace.
 //!
 //! The server sets up its parts in this order: limits, user, passwords, signals, listening sockets, engine, daemon,
-//! memory lock, pid file, confinement, threads. Unlike memcached, slabwise creates the sockets and the engine before the process
+//! memory lock, pid file, confinement, threads. `upgrade -d` becomes a daemon after the change of the user, because its engine
+//! is made while the requests of the old process wait. Unlike memcached, slabwise creates the sockets and the engine before the process
 //! becomes a daemon, so that their errors appear in the terminal. The server installs its signal handlers before
 //! another process can find the sockets or the pid file, so that it handles the first signal that this process sends.
 
+use super::sys::Forked;
 use super::{sys, users};
 use crate::config::Settings;
+use rustix::pipe::PipeFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook_mio::v1_0::Signals;
-use std::fs;
-use std::io::{self, Write};
+use slabwise_base::sync::lock;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -81,13 +86,88 @@ pub fn catch_signals() -> io::Result<Signals> {
 /// With `-d`, makes the process a daemon. The caller creates sockets before this call and threads after it.
 pub fn daemonize_if_requested(settings: &Settings) -> Result<(), String> {
     if settings.process.daemonize {
-        // With -r the working directory is kept, because core files are written there. With -v stderr is kept.
-        let (keep_directory, keep_streams) =
-            (settings.process.core_files, settings.tunables.verbosity > 0);
-        sys::daemonize(keep_directory, keep_streams)
-            .map_err(|error| format!("-d: cannot become a daemon: {error}; leave -d out"))?;
+        // With -r the working directory is kept, because core files are written there.
+        sys::daemonize(settings.process.core_files, keeps_streams(settings))
+            .map_err(cannot_daemonize)?;
     }
     Ok(())
+}
+
+fn cannot_daemonize(error: io::Error) -> String {
+    format!("-d: cannot become a daemon: {error}; leave -d out")
+}
+
+/// True if a daemon keeps its standard streams: with `-v`, and under a service manager, which stores what it reads there.
+fn keeps_streams(settings: &Settings) -> bool {
+    settings.tunables.verbosity > 0 || std::env::var_os("NOTIFY_SOCKET").is_some()
+}
+
+/// A daemon whose launcher, the process that the user has started, waits until the daemon serves. If this value is dropped
+/// before, the launcher ends with exit code 1.
+#[derive(Debug)]
+pub struct Launched {
+    launcher: OwnedFd,
+    keeps_streams: bool,
+}
+
+impl Launched {
+    /// Makes the process a daemon, before it has any thread. Returns only in the daemon, which reports its errors on the
+    /// standard streams of the launcher until [`Launched::leave_streams`].
+    pub fn daemonize(settings: &Settings) -> Result<Launched, String> {
+        let (reader, launcher) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
+            .map_err(|errno| cannot_daemonize(errno.into()))?;
+        match sys::fork().map_err(cannot_daemonize)? {
+            Forked::Parent => {
+                drop(launcher);
+                let outcome = File::from(reader).read(&mut [0]);
+                std::process::exit(i32::from(outcome.ok() != Some(1)));
+            }
+            Forked::Child => {
+                sys::leave_terminal(settings.process.core_files).map_err(cannot_daemonize)?;
+                Ok(Launched { launcher, keeps_streams: keeps_streams(settings) })
+            }
+        }
+    }
+
+    /// Redirects the standard streams to `/dev/null`, unless a daemon keeps them. The caller confines the process later.
+    pub fn leave_streams(&self) {
+        if !self.keeps_streams
+            && let Err(error) = sys::close_streams()
+        {
+            tracing::warn!("-d: cannot redirect the standard streams: {error}");
+        }
+    }
+
+    /// Reports to the launcher that this process serves.
+    pub fn serves(self) {
+        // An error is ignored, because the launcher may have been killed.
+        let _ = File::from(self.launcher).write(&[1]);
+    }
+}
+
+/// The number of threads in addition to the workers: the main thread, the LRU maintainer, the tuner, the crawler, and those of
+/// the HTTP server and of the control socket.
+const THREADS_BESIDE_WORKERS: usize = 6;
+
+/// Checks that the system permits as many threads as the server starts, while those of the process that it takes over from
+/// still exist.
+pub fn check_threads(settings: &Settings) -> Result<(), String> {
+    let count = settings.threads + THREADS_BESIDE_WORKERS - 1;
+    let gate = Mutex::new(());
+    let closed = lock(&gate);
+    std::thread::scope(|scope| {
+        let started: io::Result<Vec<_>> = (0..count)
+            .map(|_| std::thread::Builder::new().spawn_scoped(scope, || drop(lock(&gate))))
+            .collect();
+        // The threads end.
+        drop(closed);
+        started.map(|_| ()).map_err(|error| {
+            format!(
+                "cannot start {count} threads beside those of the running server: {error}: raise the limit of processes \
+                 (ulimit -u, TasksMax= of a unit, or pids.max of a container)"
+            )
+        })
+    })
 }
 
 /// With `-k`, locks the memory of the process. The caller reserves the arena before this call. As in memcached, a

@@ -388,6 +388,42 @@ pub fn daemonize(keep_directory: bool, keep_streams: bool) -> io::Result<()> {
     Ok(nix::unistd::daemon(keep_directory, keep_streams)?)
 }
 
+/// The process that a call of [`fork`] returns in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forked {
+    Parent,
+    Child,
+}
+
+/// Makes a copy of the process. Fails if the process has several threads, because the copy would have only one of them.
+pub fn fork() -> io::Result<Forked> {
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::other("the process has several threads"));
+    }
+    // SAFETY: this thread is the only one, as was just checked, so no other thread holds a lock in the copy.
+    match unsafe { nix::unistd::fork() }? {
+        nix::unistd::ForkResult::Parent { .. } => Ok(Forked::Parent),
+        nix::unistd::ForkResult::Child => Ok(Forked::Child),
+    }
+}
+
+/// Detaches the process from its terminal. Changes the working directory to `/` unless `keep_directory` is true.
+pub fn leave_terminal(keep_directory: bool) -> io::Result<()> {
+    nix::unistd::setsid()?;
+    if !keep_directory {
+        std::env::set_current_dir("/")?;
+    }
+    Ok(())
+}
+
+/// Redirects the standard streams to `/dev/null`.
+pub fn close_streams() -> io::Result<()> {
+    let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok(rustix::stdio::dup2_stderr(&null)?)
+}
+
 /// True if a process with this id exists.
 pub fn process_exists(id: i32) -> bool {
     rustix::process::Pid::from_raw(id)

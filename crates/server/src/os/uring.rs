@@ -133,6 +133,15 @@ struct Outgoing {
     result: Option<i32>,
 }
 
+/// Returns the error of a submission unless a later one may succeed.
+fn unless_temporary(error: io::Error) -> io::Result<()> {
+    match Errno::from_io_error(&error) {
+        // AGAIN and BUSY: the kernel lacks memory for a request or for completions.
+        Some(Errno::TIME | Errno::INTR | Errno::AGAIN | Errno::BUSY) => Ok(()),
+        _ => Err(error),
+    }
+}
+
 /// A ring.
 pub struct Ring {
     // The ring is dropped before the memory that the kernel may write.
@@ -149,6 +158,8 @@ impl Ring {
     /// Makes a ring that is disabled, with room for this number of files in its table. The thread that calls
     /// [`Ring::enable`] is the only one that can use the ring.
     pub fn new(files: u32) -> io::Result<Ring> {
+        // An error drops the ring first, because it is declared later.
+        let buffers = Buffers::new();
         let ring = IoUring::builder()
             .setup_r_disabled()
             .setup_single_issuer()
@@ -164,8 +175,7 @@ impl Ring {
             return Err(io::ErrorKind::Unsupported.into());
         }
         ring.submitter().register_files_sparse(files)?;
-        let buffers = Buffers::new();
-        // SAFETY: `Ring` drops the ring before the table, and the table has room for BUFFERS entries.
+        // SAFETY: this function and `Ring` drop the ring before the table, and the table has room for BUFFERS entries.
         unsafe {
             ring.submitter().register_buf_ring_with_flags(buffers.table_address(), BUFFERS, 0, 0)
         }?;
@@ -247,14 +257,7 @@ impl Ring {
     /// Makes the system call until the kernel has taken all submissions, and all completions are taken from the queue.
     fn submit_and_wait(&mut self, mut wait: Wait, done: &mut Done) -> io::Result<()> {
         for _ in 0..ENTERS_MAX {
-            match self.submit(wait) {
-                Ok(_) => {}
-                Err(error) => match Errno::from_io_error(&error) {
-                    // AGAIN and BUSY: the kernel lacks memory for a request or for completions.
-                    Some(Errno::TIME | Errno::INTR | Errno::AGAIN | Errno::BUSY) => {}
-                    _ => return Err(error),
-                },
-            }
+            self.submit(wait).map(|_| ()).or_else(unless_temporary)?;
             self.reap(done);
             let queue = self.ring.submission();
             if queue.is_empty() && !queue.cq_overflow() {
@@ -302,10 +305,7 @@ impl Ring {
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 return Ok(());
             }
-            match self.ring.submit() {
-                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-                _ => {}
-            }
+            self.ring.submit().map(|_| ()).or_else(unless_temporary)?;
         }
         Err(io::ErrorKind::OutOfMemory.into())
     }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Invariants: the acceptor pauses before the workers, so a worker that pauses has received every accepted connection. A
-//! paused thread uses no item. If the server stops, every wait ends.
+//! paused thread uses no item. A thread that learns of the end of a pause only after the next one has begun pauses again, and
+//! hands over again. If the server stops, every wait ends.
 
 use crate::os::channel::Channel;
 use slabwise_base::sync::lock;
@@ -33,6 +34,9 @@ pub struct Pause {
 struct State {
     /// The connection to the other process during a pause.
     channel: Option<Arc<Channel>>,
+    /// The number of pauses that have begun.
+    number: u64,
+    /// The number of threads that wait for the end of this pause.
     waiting: usize,
     /// The number of connections that the workers have handed over.
     moved: u64,
@@ -56,7 +60,13 @@ impl Pause {
     /// Begins a pause of the acceptor. The caller wakes it.
     pub fn begin(&self, channel: Arc<Channel>) {
         let mut state = lock(&self.state);
-        (state.channel, state.moved, state.error) = (Some(channel), 0, None);
+        let number = state.number + 1;
+        *state = State {
+            channel: Some(channel),
+            number,
+            is_shut_down: state.is_shut_down,
+            ..State::default()
+        };
         self.who.store(ACCEPTOR, Ordering::Release);
     }
 
@@ -101,14 +111,63 @@ impl Pause {
         }
         state.waiting += 1;
         self.changed.notify_all();
-        let waits = |state: &mut State| state.channel.is_some() && !state.is_shut_down;
+        let number = state.number;
+        let waits = |state: &mut State| {
+            state.number == number && state.channel.is_some() && !state.is_shut_down
+        };
         let waited = self.changed.wait_while(state, waits);
-        waited.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
+        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.number == number {
+            state.waiting -= 1;
+        }
     }
 
     /// Ends all waits, and makes every later wait return at once.
     pub fn shut_down(&self) {
         lock(&self.state).is_shut_down = true;
         self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pause;
+    use crate::os::channel::{Channel, listen};
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    const TIMEOUT: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_thread_that_misses_the_end_of_a_pause_hands_over_again_in_the_next_one() {
+        let folder = tempfile::tempdir().expect("a temporary folder can be created");
+        let path = folder.path().join("control");
+        let _listener = listen(&path).expect("the folder is writable");
+        let connect = || Arc::new(Channel::connect(&path).expect("the socket listens"));
+        let pause = Pause::default();
+        let (passed, next) = channel();
+        std::thread::scope(|scope| {
+            pause.begin(connect());
+            pause.include_workers();
+            scope.spawn(|| {
+                while pause.includes_workers() {
+                    pause.wait_until_over(Ok(1));
+                    passed.send(()).expect("the test waits");
+                }
+            });
+            assert!(pause.wait_for(1, TIMEOUT));
+            // The thread has no time to notice the end of the pause.
+            {
+                pause.end();
+                pause.begin(connect());
+                pause.include_workers();
+            }
+            next.recv_timeout(TIMEOUT).expect("the first wait has ended");
+            assert!(pause.wait_for(1, TIMEOUT));
+            assert_eq!(pause.moved().expect("no worker has failed"), 1);
+            pause.end();
+            next.recv_timeout(TIMEOUT).expect("the second wait has ended");
+        });
     }
 }

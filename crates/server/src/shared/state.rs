@@ -27,7 +27,7 @@ use std::fs::File;
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -172,7 +172,7 @@ impl<'e> Shared<'e> {
     }
 
     /// Prevents the steps of all background threads until the returned value is dropped.
-    pub(crate) fn hold_background_steps(&self) -> impl Drop + '_ {
+    pub(crate) fn hold_background_steps(&self) -> RwLockWriteGuard<'_, ()> {
         self.background_steps.write().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -204,7 +204,7 @@ pub fn prepare(
         return Err(AdoptError::State(ColdReason::OtherArena));
     }
     let cache = map(&config, &file, size_bytes).map_err(RestartError::from)?;
-    cache.space.index.populate(buckets.map(|count| count + count / 16));
+    cache.space.index.populate(buckets.map(|count| count.saturating_add(count / 16)));
     Ok(Adoption { config, cache, file, size_bytes })
 }
 

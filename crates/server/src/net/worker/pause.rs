@@ -23,10 +23,10 @@ impl<'e, L: EventLoop> Worker<'e, L> {
         let moved = self.hand_over();
         self.shared.pause.wait_until_over(moved);
         self.core.context.now = self.shared.clock.now();
-        // The events of the pause are not known, so every connection and socket may have input.
+        // The events of the pause are not known, so every connection and socket may have input or be closed by its client.
         self.queue.clear();
         for (slot, connection) in &mut self.connections {
-            connection.note_readable(false);
+            connection.note_readable(true);
             connection.queued = !connection.is_waiting();
             if connection.queued {
                 self.queue.push_back(slot);
