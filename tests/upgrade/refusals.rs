@@ -20,7 +20,7 @@ fn other_versions_layouts_and_messages_are_refused() {
         assert_filled(&mut client, 100);
     }
     for (message, reason) in [
-        ("hello\noldest=1\nnewest=1\n", "versions 2 to 2 of the handover, and the new one 1 to 1"),
+        ("hello\noldest=1\nnewest=1\n", "versions 3 to 3 of the handover, and the new one 1 to 1"),
         ("collect\n", "invalid message"),
         ("no message", "invalid message"),
     ] {

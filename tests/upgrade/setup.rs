@@ -17,7 +17,7 @@ use tempfile::TempDir;
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The first message of a new process.
-pub const HELLO: &str = "hello\noldest=2\nnewest=2\n";
+pub const HELLO: &str = "hello\noldest=3\nnewest=3\n";
 
 /// Where the servers have their items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

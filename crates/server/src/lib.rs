@@ -182,7 +182,7 @@ fn take_over(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let launched = settings.process.daemonize.then(|| Launched::daemonize(settings)).transpose()?;
     let (taker, sockets) = Taker::connect(settings)?;
     let adjusted = taker.adjusted(settings)?;
-    let limit_bytes = taker.limit_bytes(settings.engine.memory_limit_bytes);
+    let limit_bytes = taker.limit_bytes(settings);
     serve_with(&adjusted, tls, sockets, Some(TakeOver { taker, limit_bytes, launched }))
 }
 

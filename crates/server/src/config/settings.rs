@@ -121,6 +121,8 @@ pub struct Settings {
     /// `-o http`; `None` without it.
     pub(crate) http: Option<HttpSettings>,
     pub(crate) process: ProcessSettings,
+    /// `-m`. After an upgrade, the engine has the limit for which the memory was laid out.
+    pub(crate) memory_limit_option_bytes: u64,
     /// The settings of the engine.
     pub engine: EngineConfig,
 }
@@ -498,6 +500,7 @@ impl Default for Draft {
             read_buffers_bytes_max: 0,
             http: None,
             process: ProcessSettings::default(),
+            memory_limit_option_bytes: engine.memory_limit_bytes,
             engine,
         };
         Draft { settings, given: Given::default(), warnings: Vec::new() }

@@ -10,9 +10,9 @@ use std::str::Lines;
 
 /// The newest version of the messages that this program speaks. The messages `hello` and `abort` are the same in all
 /// versions.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The oldest version of the messages that this program speaks.
-pub const VERSION_OLDEST: u32 = 2;
+pub const VERSION_OLDEST: u32 = 3;
 
 /// Returns the version that two processes use: the newest one that both speak. `None`: there is none. The arguments are the
 /// oldest and the newest version of the other process.
@@ -66,8 +66,10 @@ pub struct StateParts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     pub version: u32,
-    /// `-m` at the start of the old process.
+    /// The memory limit for which the memory was laid out: `-m` of the first process.
     pub start_limit_bytes: u64,
+    /// `-m` of the old process.
+    pub option_limit_bytes: u64,
     /// The memory limit now.
     pub memory_limit_bytes: u64,
     pub items: u64,
@@ -234,6 +236,7 @@ fn compose_offer(offer: &Offer) -> String {
     let Offer {
         version,
         start_limit_bytes,
+        option_limit_bytes,
         memory_limit_bytes,
         items,
         hash_seed,
@@ -247,7 +250,7 @@ fn compose_offer(offer: &Offer) -> String {
     } = offer;
     format!(
         "offer\nversion={version}\nstart_limit_bytes={start_limit_bytes}\n\
-         memory_limit_bytes={memory_limit_bytes}\nitems={items}\nhash_seed={hash_seed}\n\
+         option_limit_bytes={option_limit_bytes}\nmemory_limit_bytes={memory_limit_bytes}\nitems={items}\nhash_seed={hash_seed}\n\
          index_format={index_format}\nindex_buckets={index_buckets}\n\
          index_overflow_buckets={index_overflow_buckets}\nsockets={sockets}\nare_passed={}\nlogins={}\n{layout}",
         u8::from(*are_passed),
@@ -259,6 +262,7 @@ fn parse_offer(text: &str, fields: &mut Fields<'_>) -> Option<Offer> {
     let offer = Offer {
         version: fields.number("version")?,
         start_limit_bytes: fields.number("start_limit_bytes")?,
+        option_limit_bytes: fields.number("option_limit_bytes")?,
         memory_limit_bytes: fields.number("memory_limit_bytes")?,
         items: fields.number("items")?,
         hash_seed: fields.number("hash_seed")?,
@@ -302,6 +306,7 @@ mod tests {
         let offer = Offer {
             version: VERSION,
             start_limit_bytes: 1 << 32,
+            option_limit_bytes: 1 << 31,
             memory_limit_bytes: 1 << 33,
             items: u64::MAX,
             hash_seed: 1,

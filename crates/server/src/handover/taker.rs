@@ -266,11 +266,12 @@ impl Taker {
         counters::restore(shared, &self.counters.borrow());
     }
 
-    /// Returns the memory limit of this process, whose `-m` is `limit_bytes`. If `-m` has not changed since the start of the
-    /// old process, the present limit of the old process stays.
-    pub fn limit_bytes(&self, limit_bytes: u64) -> u64 {
-        let is_unchanged = limit_bytes == self.offer.start_limit_bytes;
-        if is_unchanged { self.offer.memory_limit_bytes } else { limit_bytes }
+    /// Returns the memory limit of this process. If its `-m` is that of the old process, the present limit of the old process
+    /// stays.
+    pub fn limit_bytes(&self, settings: &Settings) -> u64 {
+        let option = settings.memory_limit_option_bytes;
+        let is_unchanged = option == self.offer.option_limit_bytes;
+        if is_unchanged { self.offer.memory_limit_bytes } else { option }
     }
 
     /// Notifies the old process, which then ends.
