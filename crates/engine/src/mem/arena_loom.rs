@@ -206,7 +206,9 @@ impl Arena {
     /// # Safety
     ///
     /// No chunk of the page is in use.
-    pub(super) unsafe fn release_page(&self, _page: PageId, _page_size_bytes: usize) {}
+    pub(super) unsafe fn release_page(&self, _page: PageId, _page_size_bytes: usize) -> bool {
+        true
+    }
 }
 
 /// Does nothing: a model has no cache lines.

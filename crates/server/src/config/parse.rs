@@ -64,6 +64,20 @@ pub fn reread(source: &Source) -> Result<Reread, String> {
     })
 }
 
+/// Returns the settings with this page size, which stands in for a missing `-o page_size`. Returns `None` if the option is
+/// given, or if the other options do not permit this page size.
+pub fn with_page_size(settings: &Settings, page_size_bytes: usize) -> Option<Settings> {
+    let source = Source { options: GivenOptions::default(), ..settings.source.clone() };
+    let matches = split(source.command_line.iter().cloned()).ok()?;
+    let mut draft = draft(source, &matches).ok()?;
+    if draft.given.page_size_bytes.is_some() {
+        return None;
+    }
+    draft.given.page_size_bytes = Some(page_size_bytes as i64);
+    // The warnings were reported when the settings were derived first.
+    Some(resolve(draft).ok()?.0)
+}
+
 /// Sets the options of the file, and then those of the command line, so that the command line replaces values of the file.
 fn draft(source: Source, command_line: &ArgMatches) -> Result<Draft, String> {
     let file = source.conf_file.clone();
