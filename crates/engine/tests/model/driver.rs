@@ -227,13 +227,12 @@ impl<'e> Driver<'e> {
             Operation::MemoryLimit => {
                 let pages = self.scenario.config.memory_limit_bytes
                     / self.scenario.config.page_size_bytes as u64;
-                let bytes =
-                    (1 + self.random.below(pages)) * self.scenario.config.page_size_bytes as u64;
+                let pages_max = if self.scenario.rules.losses_allowed { 2 * pages } else { pages };
+                let bytes = (1 + self.random.below(pages_max))
+                    * self.scenario.config.page_size_bytes as u64;
                 self.log_line(format!("set_memory_limit({bytes})"));
                 if let Err(error) = self.engine.set_memory_limit(bytes) {
-                    panic!(
-                        "invariant LIMIT: a limit of {bytes} B is below the first limit, but: {error}"
-                    );
+                    panic!("invariant LIMIT: there is room for a limit of {bytes} B, but: {error}");
                 }
             }
             Operation::TuneLru => {
