@@ -4,7 +4,7 @@ use super::manager::{Manager, TIMEOUT, arguments_of_unit, assert_serves, user};
 use crate::support::{Client, wait_until};
 use rustix::process::Signal;
 use std::net::TcpListener;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 /// The file of Debian's memcached package.
@@ -181,6 +181,9 @@ fn sighup_changes_the_size_of_the_memory_file_or_says_why_not() {
     for options in ["-m 64", "-m 64 -o drop_privileges"] {
         let manager = Manager::new();
         let folder = tempfile::tempdir_in("/dev/shm").expect("a temporary folder can be created");
+        // The server changes its user.
+        let everyone = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(folder.path(), everyone).expect("the folder is ours");
         let memory = folder.path().join("memory");
         let options = format!("{options} -e {}", memory.display());
         let socket = TcpListener::bind("127.0.0.1:0").expect("a port is free");

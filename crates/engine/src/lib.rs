@@ -47,7 +47,7 @@ mod stats;
 
 pub use background::{
     AdoptError, ColdReason, CrawlStep, CrawledItem, Crawler, LimitError, Progress, RestartError,
-    Start, StateLens, Stop, Warm, saved_page_size_bytes,
+    Start, StateLens, Stop, Warm, saved_layout,
 };
 pub use config::{EngineConfig, MoverKind, SpareConfig, page_size_default};
 pub use engine::{AdoptedEngine, Adoption, CounterOwner, Engine, EngineError};

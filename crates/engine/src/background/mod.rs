@@ -15,7 +15,7 @@ pub use restart::handover::{
     self, AdoptError, Adopted, AdoptedCache, Adoption as MappedCache, ArenaFile, StateLens,
 };
 pub use restart::{
-    ColdReason, LimitError, Progress, RestartError, Start, Stop, Warm, saved_page_size_bytes,
+    ColdReason, LimitError, Progress, RestartError, Start, Stop, Warm, saved_layout,
 };
 pub use sweep::Sweep;
 

@@ -110,9 +110,14 @@ impl Engine {
         handover::layout(config)
     }
 
-    /// Returns the page size in lines that [`Engine::layout`] has returned.
+    /// Returns the page size in lines that [`Engine::layout`] or [`saved_layout`](crate::saved_layout) has returned.
     pub fn layout_page_size_bytes(lines: &str) -> Option<usize> {
         handover::layout_page_size_bytes(lines)
+    }
+
+    /// True if the lines have the settings that [`Engine::layout`] returns for this configuration.
+    pub fn has_layout(lines: &str, config: &EngineConfig) -> bool {
+        handover::has_layout(lines, config)
     }
 
     /// Adds to counters of the statistics, which another process has counted: that of the whole cache with this name, or

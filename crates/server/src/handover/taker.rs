@@ -3,7 +3,7 @@
 use super::counters;
 use super::dialogue::{Failure, STEP_TIMEOUT, receive, send};
 use super::message::{Logins, Message, Offer, SocketKind, StateParts, VERSION, VERSION_OLDEST};
-use crate::config::{Protocol, Settings, with_page_size};
+use crate::config::{Protocol, Settings, with_page_size_of};
 use crate::os::channel::{Channel, ReceiveError};
 use crate::os::inherited::InheritedSockets;
 use crate::os::sys;
@@ -111,10 +111,7 @@ impl Taker {
     /// layout, its page size stands in for a missing `-o page_size`, and the index depends on the seed of the hash. The caller
     /// sets the limit of [`Taker::limit_bytes`] later.
     pub fn adjusted(&self, settings: &Settings) -> Result<Settings, String> {
-        let page_size_bytes = Engine::layout_page_size_bytes(&self.offer.layout);
-        let with_pages = page_size_bytes
-            .filter(|&size_bytes| size_bytes != settings.engine.page_size_bytes)
-            .and_then(|size_bytes| with_page_size(settings, size_bytes));
+        let with_pages = with_page_size_of(settings, &self.offer.layout);
         let mut settings = with_pages.unwrap_or_else(|| settings.clone());
         settings.engine.memory_limit_bytes = self.offer.start_limit_bytes;
         settings.engine.hash_seed = self.offer.hash_seed;

@@ -6,10 +6,10 @@
 //! is cold: the cache is empty.
 
 use super::sys;
-use crate::config::{Settings, with_page_size};
+use crate::config::{Settings, with_page_size_of};
 use slabwise_base::Clock;
 use slabwise_base::clock::unix_time;
-use slabwise_engine::{Engine, Progress, RestartError, Start, Stop, saved_page_size_bytes};
+use slabwise_engine::{Engine, Progress, RestartError, Start, Stop, saved_layout};
 use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
@@ -20,11 +20,9 @@ const PROGRESS_PERIOD_NANOS: u64 = 1_000_000_000;
 /// Returns the settings with the page size of the saved cache, if the page size is not given and its default, which depends
 /// on `-m`, differs. So a start with another `-m` keeps the items.
 pub fn with_saved_page_size(settings: &Settings) -> Option<Settings> {
-    let size_bytes = saved_page_size_bytes(settings.memory_file.as_deref()?)?;
-    if size_bytes == settings.engine.page_size_bytes {
-        return None;
-    }
-    let adjusted = with_page_size(settings, size_bytes)?;
+    let layout = saved_layout(settings.memory_file.as_deref()?)?;
+    let adjusted = with_page_size_of(settings, &layout)?;
+    let size_bytes = adjusted.engine.page_size_bytes;
     tracing::info!("-e: the pages have {size_bytes} bytes, as those of the saved items");
     Some(adjusted)
 }

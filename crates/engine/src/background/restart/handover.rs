@@ -117,9 +117,14 @@ pub fn layout(config: &EngineConfig) -> String {
     meta::layout(config)
 }
 
-/// Returns the page size in lines that [`layout`] has returned.
+/// Returns the page size in lines of [`layout`] or [`saved_layout`](super::saved_layout).
 pub fn layout_page_size_bytes(lines: &str) -> Option<usize> {
     meta::page_size_bytes(lines)
+}
+
+/// True if the lines have the settings that [`layout`] returns for this configuration.
+pub fn has_layout(lines: &str, config: &EngineConfig) -> bool {
+    meta::has_settings(lines, config)
 }
 
 /// Returns the number of bytes that the state of a cache takes in a file, with some room for growth.

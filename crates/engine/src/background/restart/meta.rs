@@ -201,6 +201,12 @@ pub fn page_size_bytes(text: &str) -> Option<usize> {
     text.lines().find_map(value)
 }
 
+/// True if the text of a .meta file, or the lines of [`layout`], have the settings of this configuration.
+pub fn has_settings(text: &str, config: &EngineConfig) -> bool {
+    let lines: HashSet<&str> = text.lines().collect();
+    settings(config).iter().all(|(name, value)| lines.contains(&*format!("{name}={value}")))
+}
+
 /// Returns the version of the format, and the settings that must be the same in two processes of which one uses the arena
 /// of the other, as lines.
 pub fn layout(config: &EngineConfig) -> String {

@@ -125,12 +125,13 @@ pub fn open(
     Ok((cache, file, Start::Cold(reason)))
 }
 
-/// Returns the page size with which the cache in the memory file at `path` was saved. `None`: nothing was saved.
-pub fn saved_page_size_bytes(path: &Path) -> Option<usize> {
+/// Returns lines with the settings with which the cache in the memory file at `path` was saved, and others. `None`: nothing was
+/// saved.
+pub fn saved_layout(path: &Path) -> Option<String> {
     let mut meta = path.as_os_str().to_owned();
     meta.push(META_SUFFIX);
     // Any error is reported by `open`.
-    meta::page_size_bytes(&std::fs::read_to_string(meta).ok()?)
+    std::fs::read_to_string(meta).ok()
 }
 
 /// Saves a cache to its memory file, so that the next [`open`] can restore its items. After an error, the next [`open`]
