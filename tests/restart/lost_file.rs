@@ -145,6 +145,29 @@ fn a_file_on_a_hugetlbfs_is_refused() {
 
 #[test]
 #[ignore = "needs the right to make a mount namespace: ./test runs this test if `unshare` works"]
+fn a_start_with_a_larger_limit_needs_room_only_for_the_difference() {
+    let file = MemoryFile::new();
+    let server = file.start(&["-m", "64"]);
+    assert_eq!(server.connect().set("key", b"value"), "STORED");
+    stop_gracefully(server);
+    let copy = file.path().with_file_name("copy").join("memory");
+    // The first server on the copy must refuse to start before it removes the .meta file.
+    let preparation = "cd \"$0\" && mkdir copy && mount -t tmpfs -o size=100m none copy \
+        && cp --sparse=never memory memory.meta copy && ! \"$@\" -m 101 && set -- \"$@\" -m 98";
+    let server = Server::start(&prepared(&file, preparation, namespace(), &copy));
+    let mut client = server.connect();
+    let log = file.log();
+    assert!(log.contains("more bytes, and its file system has"), "{log}");
+    assert!(log.contains("restored 1 items"), "{log}");
+    assert_eq!(client.stat("limit_maxbytes"), 98 << 20);
+    let value = vec![b'v'; 1000];
+    for number in 0..100_000 {
+        assert_eq!(client.set(&format!("key{number}"), &value), "STORED");
+    }
+}
+
+#[test]
+#[ignore = "needs the right to make a mount namespace: ./test runs this test if `unshare` works"]
 fn a_higher_limit_on_a_full_file_system_is_refused_and_the_server_serves_on() {
     let file = MemoryFile::new();
     let mount = "cd \"$0\" && mkdir ram && mount -t tmpfs -o size=80m none ram";

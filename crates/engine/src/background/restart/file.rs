@@ -243,7 +243,8 @@ impl MemoryFile {
     /// change: a program that copied the file may have made holes of the zeros in them. `unused` are parts without contents,
     /// also beyond the end of the file. After an error the unused parts have no blocks, and the saved state is as before.
     ///
-    /// A file system without fallocate gets the blocks beyond the end only by [`MemoryFile::resize`], and none for `kept`.
+    /// On a file system without fallocate, `kept` gets no blocks, and the part beyond the end gets them later, by
+    /// [`MemoryFile::lengthen`].
     pub fn allocate_saved(
         &self,
         kept: &[Range<u64>],
@@ -296,6 +297,14 @@ impl MemoryFile {
             }
             self.allocation_error(needed, error)
         })
+    }
+
+    /// Lengthens the file from an arena of `sizes.start` bytes to one of `sizes.end`. [`MemoryFile::allocate_saved`] has allocated
+    /// the blocks, unless the file system has no fallocate.
+    pub fn lengthen(&self, sizes: Range<u64>) -> Result<(), RestartError> {
+        self.resize(sizes.end)?;
+        let len = sizes.end - sizes.start;
+        self.fill(sizes).map_err(|error| self.allocation_error(len, error))
     }
 
     /// Changes the length of the file to that of a file with an arena of this size and no generation number.

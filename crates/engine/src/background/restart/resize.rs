@@ -173,7 +173,7 @@ impl Layout {
     pub fn apply(&self, file: &MemoryFile, saved: &mut Saved) -> Result<(), RestartError> {
         let size_bytes = u64::from(self.end) * self.page_size_bytes;
         if size_bytes > saved.arena_size_bytes {
-            file.grow(&[], saved.arena_size_bytes..size_bytes)?;
+            file.lengthen(saved.arena_size_bytes..size_bytes)?;
         } else {
             file.resize(size_bytes)?;
         }
