@@ -171,13 +171,13 @@ impl Pool {
         if let Some(page) = self.free.pop() {
             return Some(page);
         }
-        let page = self.take_unheld(memory)?;
+        let page = self.take_reserve(memory)?;
         self.allocated += 1;
         Some(page)
     }
 
     /// Takes a page that does not count as held: one in `released` or, if there is none, one that was never handed out.
-    fn take_unheld(&mut self, memory: &Memory) -> Option<UnusedPage> {
+    fn take_reserve(&mut self, memory: &Memory) -> Option<UnusedPage> {
         if let Some(page) = self.released.pop() {
             return Some(page);
         }
@@ -196,11 +196,11 @@ impl Pool {
 
     /// True if [`Pool::take_for_release`] returns a page.
     pub fn has_release(&self) -> bool {
-        let has_unheld = || {
+        let has_reserve = || {
             let end = self.blocks.as_ref().map_or(0, |blocks| blocks.end);
             !self.released.is_empty() || self.frontier < end
         };
-        (self.headroom() < 0 && !self.free.is_empty()) || (self.has_surplus() && has_unheld())
+        (self.headroom() < 0 && !self.free.is_empty()) || (self.has_surplus() && has_reserve())
     }
 
     /// Takes a page out of the pool if too many pages hold memory: a free page while more pages are held than the limit
@@ -216,7 +216,7 @@ impl Pool {
         if !self.has_surplus() {
             return None;
         }
-        let page = self.take_unheld(memory)?;
+        let page = self.take_reserve(memory)?;
         Some(Release { page, was_held: false, frees_memory })
     }
 
@@ -262,9 +262,9 @@ impl Pool {
         assert!(blocks.end <= page_count, "every page of the file is in the arena");
         let needed = self.limit.saturating_add(blocks.beyond_limit);
         assert!(blocks.with_blocks() >= needed, "enough pages have blocks: {blocks:?}, {needed}");
-        let unheld = self.released.len() as u32 + (blocks.end - self.frontier);
+        let reserve = self.released.len() as u32 + (blocks.end - self.frontier);
         assert_eq!(
-            self.allocated + unheld,
+            self.allocated + reserve,
             blocks.with_blocks(),
             "a page with blocks is held, released or was never handed out"
         );

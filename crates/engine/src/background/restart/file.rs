@@ -245,16 +245,20 @@ impl MemoryFile {
     ///
     /// On a file system without fallocate, `kept` gets no blocks, and the part beyond the end gets them later, by
     /// [`MemoryFile::lengthen`].
+    ///
+    /// `has_holes` is true if the file was saved with holes. A file without holes that has all blocks is left as it is.
     pub fn allocate_saved(
         &self,
         kept: &[Range<u64>],
         unused: &[Range<u64>],
+        has_holes: bool,
     ) -> Result<(), RestartError> {
         let about = self.file.metadata().map_err(io_error("inspect", &self.path))?;
         // The unit of `blocks` does not depend on the file system.
         let present = about.blocks() * 512;
         let is_beyond = |part: &&Range<u64>| part.end > about.len();
-        if present >= about.len() && !unused.iter().any(|part| is_beyond(&part)) {
+        let is_longer = unused.iter().any(|part| is_beyond(&part));
+        if !has_holes && !is_longer && present >= about.len() {
             return Ok(());
         }
         let parts = kept.iter().chain(unused);

@@ -246,7 +246,7 @@ impl Adoption {
     pub fn empty(self) -> Result<(Cache, ArenaFile, Adopted), AdoptError> {
         if let ArenaFile::Named(file) = &self.file {
             // It is unknown where the other process has left holes.
-            file.allocate_saved(slice::from_ref(&(0..self.size_bytes)), &[])?;
+            file.allocate_saved(slice::from_ref(&(0..self.size_bytes)), &[], true)?;
             self.cache.space.lock_pool().lower_limit_to_blocks();
         }
         let takeover = Takeover::new(&self.cache.space.memory, 0);

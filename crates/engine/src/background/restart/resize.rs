@@ -121,6 +121,8 @@ pub(super) struct Layout {
     spare: Vec<Range<u32>>,
     /// The pages without blocks.
     pub holes: Vec<Range<u32>>,
+    /// True if the file was saved with holes.
+    has_holes: bool,
     page_size_bytes: u64,
     memory_limit_bytes: u64,
 }
@@ -134,9 +136,15 @@ impl Layout {
         let mut missing = needed.saturating_sub(saved.owners.iter().flatten().count() as u32);
         let is_owned = |page: u32| matches!(saved.owners.get(page as usize), Some(Some(_)));
         let (owned, spare, holes) = Default::default();
-        let memory_limit_bytes = config.memory_limit_bytes;
-        let mut layout =
-            Layout { end: 0, owned, spare, holes, page_size_bytes, memory_limit_bytes };
+        let mut layout = Layout {
+            end: 0,
+            owned,
+            spare,
+            holes,
+            has_holes: !saved.holes.is_empty(),
+            page_size_bytes,
+            memory_limit_bytes: config.memory_limit_bytes,
+        };
         for page in 0..end {
             let runs = if is_owned(page) {
                 &mut layout.owned
@@ -165,7 +173,7 @@ impl Layout {
         let bytes = |pages: &Range<u32>| in_bytes(pages, self.page_size_bytes);
         let kept: Vec<_> = self.owned.iter().map(bytes).collect();
         let unused: Vec<_> = self.spare.iter().map(bytes).collect();
-        file.allocate_saved(&kept, &unused)
+        file.allocate_saved(&kept, &unused, self.has_holes)
     }
 
     /// Gives the file its new length, frees the blocks of the holes, and changes the saved state accordingly. The generation
