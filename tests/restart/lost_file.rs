@@ -160,8 +160,8 @@ fn a_start_with_a_larger_limit_needs_room_only_for_the_difference() {
     assert!(log.contains("more bytes, and its file system has"), "{log}");
     assert!(log.contains("restored 1 items"), "{log}");
     assert_eq!(client.stat("limit_maxbytes"), 98 << 20);
-    let value = vec![b'v'; 1000];
-    for number in 0..100_000 {
+    let value = vec![b'v'; 10_000];
+    for number in 0..10_000 {
         assert_eq!(client.set(&format!("key{number}"), &value), "STORED");
     }
 }
@@ -174,9 +174,9 @@ fn a_higher_limit_on_a_full_file_system_is_refused_and_the_server_serves_on() {
     let memory = file.path().with_file_name("ram").join("memory");
     let server = Server::start(&prepared(&file, mount, namespace(), &memory));
     let mut client = server.connect();
-    let value = vec![b'v'; 1000];
-    let mut fill = |client: &mut Client| {
-        for number in 0..70_000 {
+    let value = vec![b'v'; 10_000];
+    let fill = |client: &mut Client| {
+        for number in 0..7_000 {
             assert_eq!(client.set(&format!("key{number}"), &value), "STORED");
         }
     };

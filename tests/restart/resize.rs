@@ -13,7 +13,7 @@ use nix::libc;
 const DEADLINE: Duration = Duration::from_secs(60);
 const MIB: u64 = 1 << 20;
 /// The number of items that more than fill the cache. Item number n has a value of this length.
-const ITEMS: usize = 80_000;
+const ITEMS: usize = 10_000;
 
 /// Returns the memory that the file takes on its RAM disk, in MiB, rounded down. The last block holds no page.
 fn block_mib(file: &MemoryFile) -> u64 {
@@ -21,7 +21,7 @@ fn block_mib(file: &MemoryFile) -> u64 {
 }
 
 fn value(number: usize) -> Vec<u8> {
-    number.to_string().repeat(180).into_bytes()
+    number.to_string().repeat(2_000).into_bytes()
 }
 
 fn fill(client: &mut Client) {

@@ -119,7 +119,7 @@ impl Arena {
     /// Returns an arena without a file, because models do not restart a cache.
     pub fn of_file(
         _file: BorrowedFd<'_>,
-        size_bytes: usize,
+        (size_bytes, _present_bytes): (usize, u64),
         huge_pages: HugePages,
         _kind: FileKind,
         _access: FileAccess,
