@@ -210,7 +210,7 @@ fn sighup_changes_the_size_of_the_memory_file_or_says_why_not() {
         }
         // The addresses suffice for this limit, but the RAM disk does not.
         let (room, huge) = (rustix::fs::statvfs(folder.path()).expect("it exists"), 60_000);
-        if room.f_bfree * room.f_frsize >> 20 > huge {
+        if (room.f_bfree * room.f_frsize) >> 20 > huge {
             return println!("not tested further: the RAM disk has room for {huge} MiB");
         }
         reload(huge);
