@@ -14,6 +14,8 @@ class Sample:
 
     # The number of gets since the start of the server.
     gets: int
+    # The number of gets that missed.
+    misses: int
     # The number of pages that were moved since the start of the server.
     moved: int
     # The number of items that were evicted since the start of the server.
@@ -67,6 +69,7 @@ class Sampler(process.Background):
         page_bytes = int(slabs["total_malloced"]) / max(pages, 1)
         return Sample(
             gets=value("cmd_get"),
+            misses=value("get_misses"),
             moved=value("slabs_moved"),
             evicted=value("evictions"),
             items=items,

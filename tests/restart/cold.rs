@@ -64,8 +64,7 @@ fn a_server_starts_cold_after_an_end_that_is_not_graceful() {
 #[test]
 fn a_server_starts_cold_if_settings_of_the_file_differ() {
     for (flags, name) in [
-        (&["-m", "65"][..], "memory_limit_bytes=67108864"),
-        (&["-m", "64", "-f", "1.5"], "chunk_sizes"),
+        (&["-m", "64", "-f", "1.5"][..], "chunk_sizes"),
         (&["-m", "64", "-o", "page_size=1m"], "page_size_bytes"),
         (&["-m", "64", "-o", "preset=memcached"], "page_size_bytes"),
     ] {

@@ -142,3 +142,61 @@ fn a_file_on_a_hugetlbfs_is_refused() {
     let log = refusal(&file, "mount -t hugetlbfs none \"$0\"", namespace());
     assert!(log.contains("is on a hugetlbfs"), "{log}");
 }
+
+#[test]
+#[ignore = "needs the right to make a mount namespace: ./test runs this test if `unshare` works"]
+fn a_start_with_a_larger_limit_needs_room_only_for_the_difference() {
+    let file = MemoryFile::new();
+    let server = file.start(&["-m", "64"]);
+    assert_eq!(server.connect().set("key", b"value"), "STORED");
+    stop_gracefully(server);
+    let copy = file.path().with_file_name("copy").join("memory");
+    // The first server on the copy must refuse to start before it removes the .meta file.
+    let preparation = "cd \"$0\" && mkdir copy && mount -t tmpfs -o size=100m none copy \
+        && cp --sparse=never memory memory.meta copy && ! \"$@\" -m 101 && set -- \"$@\" -m 98";
+    let server = Server::start(&prepared(&file, preparation, namespace(), &copy));
+    let mut client = server.connect();
+    let log = file.log();
+    assert!(log.contains("more bytes, and its file system has"), "{log}");
+    assert!(log.contains("restored 1 items"), "{log}");
+    assert_eq!(client.stat("limit_maxbytes"), 98 << 20);
+    let value = vec![b'v'; 10_000];
+    for number in 0..10_000 {
+        assert_eq!(client.set(&format!("key{number}"), &value), "STORED");
+    }
+}
+
+#[test]
+#[ignore = "needs the right to make a mount namespace: ./test runs this test if `unshare` works"]
+fn a_higher_limit_on_a_full_file_system_is_refused_and_the_server_serves_on() {
+    let file = MemoryFile::new();
+    let mount = "cd \"$0\" && mkdir ram && mount -t tmpfs -o size=80m none ram";
+    let memory = file.path().with_file_name("ram").join("memory");
+    let server = Server::start(&prepared(&file, mount, namespace(), &memory));
+    let mut client = server.connect();
+    let value = vec![b'v'; 10_000];
+    let fill = |client: &mut Client| {
+        for number in 0..7_000 {
+            assert_eq!(client.set(&format!("key{number}"), &value), "STORED");
+        }
+    };
+    fill(&mut client);
+    for limit in ["128", "81", "8000"] {
+        let refused = client.ask(&format!("cache_memlimit {limit}"));
+        for part in
+            ["SERVER_ERROR a limit of ", " more bytes, and its file system has ", "No space left"]
+        {
+            assert!(refused.contains(part), "{refused}");
+        }
+        assert_eq!(client.stat("limit_maxbytes"), 64 << 20);
+    }
+    // A smaller step is possible, and the server can write to all of its memory.
+    for limit in ["79", "32", "79", "16", "64"] {
+        assert_eq!(client.ask(&format!("cache_memlimit {limit}")), "OK");
+        fill(&mut client);
+    }
+    // As much memory is free as the file has returned.
+    assert!(client.ask("cache_memlimit 96").starts_with("SERVER_ERROR"));
+    assert_eq!(client.ask("cache_memlimit 70"), "OK");
+    fill(&mut client);
+}

@@ -5,5 +5,6 @@ mod cold;
 mod lost_file;
 mod memory_file;
 mod moves;
+mod resize;
 mod under_load;
 mod warm;

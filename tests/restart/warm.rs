@@ -235,7 +235,7 @@ fn a_daemon_restarts_warm() {
 }
 
 #[test]
-fn the_memory_limit_cannot_be_set_above_the_size_of_the_memory_file() {
+fn stats_settings_shows_the_memory_file() {
     let file = MemoryFile::new();
     let server = file.start(&["-m", "64"]);
     let mut client = server.connect();
@@ -246,7 +246,4 @@ fn the_memory_limit_cannot_be_set_above_the_size_of_the_memory_file() {
         path.to_str().expect("the path of a temporary file is UTF-8")
     );
     assert!(lines_to_end(&mut client).contains(&expected));
-    assert!(client.ask("cache_memlimit 65").starts_with("MEMLIMIT_ADJUST_FAILED"));
-    assert_eq!(client.ask("cache_memlimit 32"), "OK");
-    assert_eq!(client.ask("cache_memlimit 64"), "OK");
 }

@@ -4,6 +4,7 @@ use super::manager::{Manager, TIMEOUT, arguments_of_unit, assert_serves, user};
 use crate::support::{Client, wait_until};
 use rustix::process::Signal;
 use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 /// The file of Debian's memcached package.
@@ -173,4 +174,49 @@ fn a_user_in_the_file_that_is_not_root_is_ignored_with_a_warning() {
             .log()
             .contains("-u no-such-user has no effect, because only root can change the user")
     });
+}
+
+#[test]
+fn sighup_changes_the_size_of_the_memory_file_or_says_why_not() {
+    for options in ["-m 64", "-m 64 -o drop_privileges"] {
+        let manager = Manager::new();
+        let folder = tempfile::tempdir_in("/dev/shm").expect("a temporary folder can be created");
+        // The server changes its user.
+        let everyone = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(folder.path(), everyone).expect("the folder is ours");
+        let memory = folder.path().join("memory");
+        let options = format!("{options} -e {}", memory.display());
+        let socket = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let address = socket.local_addr().expect("the socket is bound");
+        let path = manager.write_conf(&conf(&options));
+        let file = format!("conf_file={}", path.display());
+        let service = manager.start(&["-v", "-o", &file], vec![socket.into()]);
+        manager.wait_until_ready();
+        let reload = |mib: u64| {
+            manager.write_conf(&conf(&options.replace("-m 64", &format!("-m {mib}"))));
+            service.signal(Signal::HUP);
+            assert_eq!(manager.notification()[0], "RELOADING=1");
+            manager.wait_until_ready();
+        };
+        let limit = || Client::connect(address).stat("limit_maxbytes") >> 20;
+        let block_mib =
+            || std::fs::metadata(&memory).expect("the file exists").blocks() * 512 / (1 << 20);
+        for mib in [80, 32] {
+            reload(mib);
+            assert_eq!(limit(), mib);
+            let expected = format!("SIGHUP: -m is now {mib} (MiB)");
+            assert!(manager.log().contains(&expected), "{}", manager.log());
+            wait_until("the file follows the limit", TIMEOUT, || block_mib() == mib);
+        }
+        // The addresses suffice for this limit, but the RAM disk does not.
+        let (room, huge) = (rustix::fs::statvfs(folder.path()).expect("it exists"), 60_000);
+        if (room.f_bfree * room.f_frsize) >> 20 > huge {
+            return println!("not tested further: the RAM disk has room for {huge} MiB");
+        }
+        reload(huge);
+        let log = manager.log();
+        let expected = "the old memory limit stays active, as -m is 60000 (MiB): a limit of ";
+        assert!(log.contains(expected) && log.contains("free space on it"), "{log}");
+        assert_eq!((limit(), block_mib()), (32, 32));
+    }
 }

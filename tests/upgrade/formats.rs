@@ -53,9 +53,9 @@ fn another_format_of_the_index_leads_to_a_rebuild() {
 #[test]
 fn another_format_of_the_memory_leads_to_an_empty_cache_without_a_refused_connection() {
     for items in [Items::Nameless, Items::File] {
-        for format in [4, 999] {
+        for format in [5, 999] {
             let (log, has_items) =
-                upgrade_with(items, "\nformat=5\n", &format!("\nformat={format}\n"));
+                upgrade_with(items, "\nformat=6\n", &format!("\nformat={format}\n"));
             assert!(!has_items && log.contains("starts with an empty cache"), "{log}");
         }
     }

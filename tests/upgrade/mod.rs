@@ -7,6 +7,7 @@ mod kills;
 mod load;
 mod refusals;
 mod relay;
+mod resize;
 mod service;
 mod setup;
 mod sockets;

@@ -4,8 +4,8 @@
 mod handover;
 
 use crate::background::{
-    Adopted, ArenaFile, CrawlStep, CrawledItem, Crawler, Progress, RestartError, Start, Stop,
-    Sweep, check, maintain_step, restart,
+    Adopted, ArenaFile, CrawlStep, CrawledItem, Crawler, LimitError, Progress, RestartError, Start,
+    Stop, Sweep, check, maintain_step, restart,
 };
 use crate::class::{CHAINED, Class, ClassStatus};
 use crate::config::EngineConfig;
@@ -44,23 +44,12 @@ pub struct Engine {
     adopted: Mutex<Option<Adopted>>,
 }
 
-/// The error of creating an engine, or of changing its memory limit.
+/// The error of creating an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
     /// The operating system refused to reserve the address space for the arena or the index.
     #[error(transparent)]
     Reserve(#[from] MappingError),
-    /// The requested memory limit is above the size of the address space that was reserved at the start.
-    #[error(
-        "a limit of {bytes} bytes is beyond the {bytes_max} bytes of address space reserved at the start: \
-         restart with a larger -m"
-    )]
-    LimitTooLarge {
-        /// The requested memory limit, in bytes.
-        bytes: u64,
-        /// The largest possible memory limit, in bytes.
-        bytes_max: u64,
-    },
 }
 
 impl Engine {
@@ -136,15 +125,22 @@ impl Engine {
     }
 
     /// Changes the memory limit. After the limit was lowered, calls of [`Engine::mover_step`] empty pages until the
-    /// cache is within the new limit.
-    pub fn set_memory_limit(&self, bytes: u64) -> Result<(), EngineError> {
-        let bytes_max = self.space().memory.size_bytes() as u64;
-        if bytes > bytes_max {
-            return Err(EngineError::LimitTooLarge { bytes, bytes_max });
-        }
-        self.space().lock_pool().limit = self.config().pages_within(bytes);
-        self.space().work.set_memory(bytes);
-        Ok(())
+    /// cache is within the new limit, and return their memory to the system. With a memory file, a higher limit first gets
+    /// its blocks from the file system, which takes up to a second for a few GB. After an error the old limit stays.
+    pub fn set_memory_limit(&self, bytes: u64) -> Result<(), LimitError> {
+        let file = match &self.arena_file {
+            Some(ArenaFile::Named(file)) => Some(file),
+            _ => None,
+        };
+        restart::set_limit(self.space(), file, bytes)
+    }
+
+    /// Returns the number of bytes of the memory file that the file system keeps although the memory limit may be lower,
+    /// because it cannot free a part of a file. `None`: there is no memory file, or its file system can do this.
+    pub fn kept_bytes(&self) -> Option<u64> {
+        let pool = self.space().lock_pool();
+        let blocks = pool.blocks().filter(|blocks| !blocks.can_free)?;
+        Some(u64::from(blocks.with_blocks()) * self.config().page_size_bytes as u64)
     }
 
     /// Returns the current memory limit in bytes.

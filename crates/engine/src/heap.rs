@@ -1,6 +1,5 @@
 //! The allocation of chunks. [`SizeMap`] returns the class for the size of an item. [`Pages`] holds the pages and the
-//! free chunks of one class, under the lock of the class. [`Pool`] holds the pages that no class owns, under its own
-//! lock.
+//! free chunks of one class, under the lock of the class.
 //!
 //! The mover empties a page in one of two ways before the page leaves its class:
 //!
@@ -14,8 +13,7 @@
 
 use crate::layout::{CHUNK_ALIGN_BYTES, ChunkAddress, ClassTable};
 use crate::mem::{
-    Broken, ClassToken, Memory, OwnedChunk, Page, PageImage, PageState, Restore, Takeover,
-    UnusedPage,
+    Broken, ClassToken, OwnedChunk, Page, PageImage, PageState, Restore, Takeover, UnusedPage,
 };
 use slabwise_base::{ClassId, PageId};
 // Under loom, the size map uses the standard library's atomics. With its own atomics, loom would explore each older
@@ -321,110 +319,6 @@ impl Pages {
 
     fn remove_partial(&mut self, id: PageId) {
         self.token.memory().remove_partial(&mut self.partial, id);
-    }
-}
-
-/// The page pool: the pages that no class owns, and the limits on the number of pages.
-#[derive(Debug)]
-pub struct Pool {
-    /// Pages that a class has released, and whose memory was not returned to the system.
-    free: Vec<UnusedPage>,
-    /// Pages whose memory was returned to the system.
-    released: Vec<UnusedPage>,
-    /// The number of pages that were handed out at least once. It is also the id of the next page that was never handed
-    /// out.
-    pub frontier: u32,
-    /// The number of pages that hold memory: those in `free`, and the pages that a class owns.
-    pub allocated: u32,
-    /// The memory limit in pages.
-    pub limit: u32,
-    /// The memory outside of the arena that counts against the limit, in pages.
-    pub charged: u32,
-}
-
-impl Pool {
-    /// Returns an empty pool with a limit of `limit` pages.
-    pub fn new(limit: u32) -> Pool {
-        let (free, released) = (Vec::new(), Vec::new());
-        Pool { free, released, frontier: 0, allocated: 0, limit, charged: 0 }
-    }
-
-    /// Returns the pool of a restored cache. The earlier process had handed out `frontier` pages. Of these pages, no
-    /// class owns the pages `free`, which hold memory, and the pages `released`.
-    pub fn resumed(
-        limit: u32,
-        frontier: u32,
-        free: Vec<UnusedPage>,
-        released: Vec<UnusedPage>,
-    ) -> Pool {
-        let allocated = frontier - released.len() as u32;
-        Pool { free, released, frontier, allocated, limit, charged: 0 }
-    }
-
-    /// Returns the pages that hold memory and that no class owns.
-    pub fn free_pages(&self) -> impl Iterator<Item = PageId> {
-        self.free.iter().map(UnusedPage::id)
-    }
-
-    /// Returns the number of pages that hold memory and that no class owns.
-    pub fn free_count(&self) -> u32 {
-        self.free.len() as u32
-    }
-
-    /// True if [`Pool::take`] returns a page within the limit. If more pages hold memory than the limit allows, the free
-    /// pages stay here until [`Pool::take_for_release`] takes them.
-    pub fn has_page(&self) -> bool {
-        self.headroom() > 0 || (self.headroom() == 0 && !self.free.is_empty())
-    }
-
-    /// Returns the number of additional pages that may hold memory. It is negative if more pages hold memory than the
-    /// limit allows, for example after the limit was lowered.
-    pub fn headroom(&self) -> i64 {
-        i64::from(self.limit_for_items()) - i64::from(self.allocated)
-    }
-
-    /// Returns the largest number of pages for items: `limit` minus `charged`, but at least half of `limit`.
-    pub fn limit_for_items(&self) -> u32 {
-        self.limit - self.charged.min(self.limit / 2)
-    }
-
-    /// Takes a page out of the pool: a page in `free` or, if there is none, a page that holds no memory. Returns `None`
-    /// if one more page would exceed the limit, or if all pages of the arena are in use. With `beyond_limit`, ignores
-    /// the limit: a class may get its first page beyond the limit.
-    pub fn take(&mut self, memory: &Memory, beyond_limit: bool) -> Option<UnusedPage> {
-        if !beyond_limit && !self.has_page() {
-            return None;
-        }
-        if let Some(page) = self.free.pop() {
-            return Some(page);
-        }
-        let page = match self.released.pop() {
-            Some(page) => page,
-            None => {
-                let page = memory.next_new_page()?;
-                self.frontier += 1;
-                page
-            }
-        };
-        self.allocated += 1;
-        Some(page)
-    }
-
-    /// Puts a page that a class has released into the pool.
-    pub fn put(&mut self, page: UnusedPage) {
-        self.free.push(page);
-    }
-
-    /// Takes a free page out of the pool if more pages hold memory than the limit allows. The caller returns the page's
-    /// memory to the system, and puts the page back with [`Pool::put_released`].
-    pub fn take_for_release(&mut self) -> Option<UnusedPage> {
-        if self.headroom() < 0 { self.free.pop() } else { None }
-    }
-
-    /// Puts a page back whose memory was returned to the system.
-    pub fn put_released(&mut self, page: UnusedPage) {
-        self.allocated -= 1;
-        self.released.push(page);
     }
 }
 

@@ -13,7 +13,8 @@
 //!     class       one class: its pages, free chunks and queues, under one lock
 //!     evict       eviction kinds, which choose the item that is evicted next
 //!     index       the item of a key: stripes, each with its own lock and its own growing table
-//!     heap        the class for a size; the pages and free chunks of a class; the page pool
+//!     heap        the class for a size; the pages and free chunks of a class
+//!     pool        the pages that no class owns, the memory limit, the blocks of a memory file
 //!     mem         the bytes of pages, chunks and items; the only unsafe code
 //!     layout      addresses, offsets of the parts of an item, chunk sizes
 //! ```
@@ -40,12 +41,13 @@ mod loom_tests;
 mod mem;
 mod mover;
 mod ops;
+mod pool;
 mod space;
 mod stats;
 
 pub use background::{
-    AdoptError, ColdReason, CrawlStep, CrawledItem, Crawler, Progress, RestartError, Start,
-    StateLens, Stop, Warm,
+    AdoptError, ColdReason, CrawlStep, CrawledItem, Crawler, LimitError, Progress, RestartError,
+    Start, StateLens, Stop, Warm, saved_layout,
 };
 pub use config::{EngineConfig, MoverKind, SpareConfig, page_size_default};
 pub use engine::{AdoptedEngine, Adoption, CounterOwner, Engine, EngineError};

@@ -157,6 +157,8 @@ fn class_lines(settings: &Settings) -> String {
 
 /// Runs the server until a signal or the command `shutdown` stops it.
 pub fn serve(settings: &Settings) -> Result<(), Box<dyn Error>> {
+    let with_saved_pages = restart::with_saved_page_size(settings);
+    let settings = with_saved_pages.as_ref().unwrap_or(settings);
     report_memory(settings);
     // The keys are loaded before the process changes its user, because often only root can read them.
     let tls = load_tls(settings)?;
@@ -326,14 +328,13 @@ fn open_giver(
 
 /// Sets the memory limit after an upgrade, which may differ from that with which the memory was laid out.
 fn restore_limit(shared: &Shared<'_>, limit_bytes: u64) {
-    if limit_bytes == shared.engine.memory_limit_bytes() {
+    let laid_out_bytes = shared.settings.engine.memory_limit_bytes;
+    if [laid_out_bytes, shared.engine.memory_limit_bytes()] == [limit_bytes; 2] {
         return;
     }
     let megabytes = (limit_bytes >> 20) as u32;
-    if set_memory_limit(shared, megabytes).is_err() {
-        tracing::warn!(
-            "upgrade: the memory limit of {megabytes} MiB is not possible: the old one stays"
-        );
+    if let Err(error) = set_memory_limit(shared, megabytes) {
+        tracing::warn!("upgrade: -m {megabytes} (MiB): the old memory limit stays: {error}");
     }
 }
 

@@ -111,13 +111,15 @@ impl MemoryModel {
         }
     }
 
-    /// Returns the model after `cache_memlimit` has set this limit of the memory for items.
-    pub fn with_memory_limit(settings: &Settings, bytes: u64) -> MemoryModel {
+    /// Returns the model after `cache_memlimit` has set this limit of the memory for items. `kept_bytes` is the memory that a
+    /// memory file keeps although the limit may be lower.
+    pub fn with_memory_limit(
+        settings: &Settings,
+        bytes: u64,
+        kept_bytes: Option<u64>,
+    ) -> MemoryModel {
         let mut settings = settings.clone();
-        let at_start = settings.engine.memory_limit_bytes;
-        // A memory file keeps its size when the limit is lowered.
-        let is_kept = settings.memory_file.is_some();
-        settings.engine.memory_limit_bytes = if is_kept { bytes.max(at_start) } else { bytes };
+        settings.engine.memory_limit_bytes = bytes.max(kept_bytes.unwrap_or(0));
         MemoryModel::new(&settings)
     }
 

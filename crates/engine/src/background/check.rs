@@ -33,6 +33,7 @@ pub fn check(space: &Space) {
     let pool = space.lock_pool();
     let held = owned + pool.free_count();
     assert_eq!(held, pool.allocated, "owned pages + free pages == pages that hold memory");
+    pool.check((space.memory.size_bytes() / space.config.page_size_bytes) as u32);
 }
 
 /// Checks that the class table has the same classes and chunk sizes as the classes whose status is `Present`, that the

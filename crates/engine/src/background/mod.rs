@@ -14,7 +14,9 @@ pub use crawler::{CrawlStep, CrawledItem, Crawler};
 pub use restart::handover::{
     self, AdoptError, Adopted, AdoptedCache, Adoption as MappedCache, ArenaFile, StateLens,
 };
-pub use restart::{ColdReason, Progress, RestartError, Start, Stop, Warm};
+pub use restart::{
+    ColdReason, LimitError, Progress, RestartError, Start, Stop, Warm, saved_layout,
+};
 pub use sweep::Sweep;
 
 use crate::class::Class;

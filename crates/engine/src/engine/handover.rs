@@ -43,11 +43,11 @@ impl Adoption {
     }
 
     /// Returns an empty cache with the memory of the other process, which must not use it after [`Engine::take_over`].
-    pub fn empty(self) -> Engine {
-        let (cache, file, adopted) = self.0.empty();
+    pub fn empty(self) -> Result<Engine, AdoptError> {
+        let (cache, file, adopted) = self.0.empty()?;
         let engine = Engine::with(Box::new(cache), Some(file));
         *lock(&engine.adopted) = Some(adopted);
-        engine
+        Ok(engine)
     }
 
     /// Opens the cache with the state that [`Engine::save`] has written to a file. No thread of the other process uses the
@@ -108,6 +108,16 @@ impl Engine {
     /// Returns lines that are the same in two versions and configurations of which one can adopt the cache of the other.
     pub fn layout(config: &EngineConfig) -> String {
         handover::layout(config)
+    }
+
+    /// Returns the page size in lines that [`Engine::layout`] or [`saved_layout`](crate::saved_layout) has returned.
+    pub fn layout_page_size_bytes(lines: &str) -> Option<usize> {
+        handover::layout_page_size_bytes(lines)
+    }
+
+    /// True if the lines have the settings that [`Engine::layout`] returns for this configuration.
+    pub fn has_layout(lines: &str, config: &EngineConfig) -> bool {
+        handover::has_layout(lines, config)
     }
 
     /// Adds to counters of the statistics, which another process has counted: that of the whole cache with this name, or

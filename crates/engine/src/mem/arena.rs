@@ -30,12 +30,13 @@
 use super::mapping::{FileAccess, HugePages, Mapping, MappingError};
 use super::state::StateWord;
 use crate::layout::{CHUNK_ALIGN_BYTES, ChunkAddress, HEADER_SIZE_BYTES};
-use rustix::fs::{FlockOperation, flock, fstat};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, fstat};
+use rustix::io::{fcntl_dupfd_cloexec, retry_on_intr};
 use slabwise_base::sync::AtomicU64;
 use slabwise_base::{PageId, Uses, WorkTime};
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32,
@@ -80,14 +81,16 @@ static MAPPED_FILES: Mutex<Vec<FileId>> = Mutex::new(Vec::new());
 struct MappedFile {
     id: FileId,
     kind: FileKind,
+    /// A second descriptor of the file. It shares the lock of the first one.
+    descriptor: OwnedFd,
 }
 
 /// The kind of a mapped file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// The file of `-e`, whose blocks stay allocated.
+    /// The file of `-e`. Only pages with blocks of the file may be written.
     Named,
-    /// A file without a name (`memfd`), whose blocks the arena frees with their pages.
+    /// A file without a name (`memfd`), which gets blocks by writes.
     Nameless,
 }
 
@@ -131,8 +134,9 @@ impl Arena {
         Ok(Arena { mapping: Mapping::anonymous(size_bytes, huge_pages)?, file: None })
     }
 
-    /// Locks a file and maps its first `size_bytes` bytes. Fails if the file is shorter, if another process has locked
-    /// the file, or if this process has already mapped the file.
+    /// Locks a file and maps its first `size_bytes` bytes. Fails if the file has less than `present_bytes` bytes, if another
+    /// process has locked the file, or if this process has already mapped the file. The file may have less than `size_bytes`
+    /// bytes, as long as no chunk beyond its end is accessed.
     ///
     /// The lock belongs to the open file and not to the process. So a process that has received the file from another one
     /// by SCM_RIGHTS maps it while the other process still maps it, too.
@@ -142,17 +146,18 @@ impl Arena {
     /// code is not checked. If a program shortens the file, an access to a lost byte raises SIGBUS.
     pub fn of_file(
         file: BorrowedFd<'_>,
-        size_bytes: usize,
+        (size_bytes, present_bytes): (usize, u64),
         huge_pages: HugePages,
         kind: FileKind,
         access: FileAccess,
     ) -> Result<Arena, MappingError> {
         flock(file, FlockOperation::NonBlockingLockExclusive).map_err(MappingError::Locked)?;
         let about = fstat(file).map_err(MappingError::Locked)?;
-        if u64::try_from(about.st_size).unwrap_or(0) < size_bytes as u64 {
-            return Err(MappingError::Short(size_bytes));
+        if u64::try_from(about.st_size).unwrap_or(0) < present_bytes {
+            return Err(MappingError::Short(present_bytes));
         }
         let id = (about.st_dev, about.st_ino);
+        let descriptor = fcntl_dupfd_cloexec(file, 0).map_err(MappingError::Locked)?;
         let mut mapped = lock_mapped_files();
         if mapped.contains(&id) {
             return Err(MappingError::Mapped);
@@ -161,7 +166,7 @@ impl Arena {
         // processes from mapping the file. So only this mapping writes the bytes, except for the precondition above.
         let mapping = unsafe { Mapping::of_file(file, size_bytes, huge_pages, access)? };
         mapped.push(id);
-        Ok(Arena { mapping, file: Some(MappedFile { id, kind }) })
+        Ok(Arena { mapping, file: Some(MappedFile { id, kind, descriptor }) })
     }
 
     /// Allows writes to an arena that was mapped read-only.
@@ -282,21 +287,32 @@ impl Arena {
         self.mapping.populate(offset..offset + page_size_bytes);
     }
 
-    /// Returns the memory of a page to the system. Afterwards the page reads as zeros. Has no effect on an arena that
-    /// maps a named file.
+    /// Returns the memory of a page to the system, so that the page reads as zeros. Returns false if this is not possible,
+    /// because the file system cannot free the blocks of a part of a file.
     ///
     /// # Safety
     ///
     /// No chunk of the page is in use.
-    pub(super) unsafe fn release_page(&self, page: PageId, page_size_bytes: usize) {
+    pub(super) unsafe fn release_page(&self, page: PageId, page_size_bytes: usize) -> bool {
         let start = page.index() * page_size_bytes;
         let part = start..start + page_size_bytes;
-        match self.file.as_ref().map(|file| file.kind) {
-            // SAFETY: the caller guarantees that no chunk of the page is in use, so no thread accesses or needs its bytes.
-            None => unsafe { self.mapping.release(part) },
+        match &self.file {
+            None => {
+                // SAFETY: the caller guarantees that no chunk of the page is in use, so no thread accesses or needs its
+                // bytes.
+                unsafe { self.mapping.release(part) };
+                true
+            }
             // SAFETY: as above.
-            Some(FileKind::Nameless) => unsafe { self.mapping.punch(part) },
-            Some(FileKind::Named) => {}
+            Some(MappedFile { kind: FileKind::Nameless, .. }) => unsafe {
+                self.mapping.punch(part)
+            },
+            // The system refuses a call that frees blocks by their addresses if the memory is locked (`-k`).
+            Some(MappedFile { descriptor, .. }) => {
+                let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                let (offset, len) = (start as u64, page_size_bytes as u64);
+                retry_on_intr(|| fallocate(descriptor, flags, offset, len)).is_ok()
+            }
         }
     }
 }

@@ -119,7 +119,7 @@ impl Arena {
     /// Returns an arena without a file, because models do not restart a cache.
     pub fn of_file(
         _file: BorrowedFd<'_>,
-        size_bytes: usize,
+        (size_bytes, _present_bytes): (usize, u64),
         huge_pages: HugePages,
         _kind: FileKind,
         _access: FileAccess,
@@ -206,7 +206,9 @@ impl Arena {
     /// # Safety
     ///
     /// No chunk of the page is in use.
-    pub(super) unsafe fn release_page(&self, _page: PageId, _page_size_bytes: usize) {}
+    pub(super) unsafe fn release_page(&self, _page: PageId, _page_size_bytes: usize) -> bool {
+        true
+    }
 }
 
 /// Does nothing: a model has no cache lines.

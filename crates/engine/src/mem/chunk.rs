@@ -456,8 +456,8 @@ impl Memory {
         Some(unsafe { UnusedPage::new(self, page) })
     }
 
-    /// Returns the memory of an unused page to the system.
-    pub fn release(&self, page: &UnusedPage) {
+    /// Returns the memory of an unused page to the system. Returns false if this is not possible.
+    pub fn release(&self, page: &UnusedPage) -> bool {
         page.check(self);
         // SAFETY: no class owns the page, so no chunk of it is in use.
         unsafe { self.arena.release_page(page.page, self.page_size_bytes()) }

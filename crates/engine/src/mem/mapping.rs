@@ -33,9 +33,9 @@ pub enum MappingError {
         "cannot write to the memory of the earlier process ({0}): start the server without `upgrade`"
     )]
     ReadOnly(Errno),
-    /// The memory file is shorter than the arena. The number is the size of the arena in bytes.
+    /// The memory file is shorter than the pages in it. The number is their size in bytes.
     #[error("the memory file is shorter than {0} bytes: remove it to start with an empty cache")]
-    Short(usize),
+    Short(u64),
 }
 
 /// Whether the memory of a mapping is in huge pages. It is a request: the system may have no huge pages.
@@ -83,7 +83,7 @@ impl Mapping {
         Mapping::new(base, size_bytes, huge_pages)
     }
 
-    /// Maps the first `size_bytes` bytes of a file, which must not be shorter.
+    /// Maps the first `size_bytes` bytes of a file. An access to a page of memory beyond the end of the file raises SIGBUS.
     ///
     /// # Safety
     ///
@@ -123,18 +123,18 @@ impl Mapping {
         let _ = unsafe { madvise(start, part.len(), Advice::LinuxPopulateWrite) };
     }
 
-    /// Frees the blocks of the file behind a part of the mapping. The part reads as zeros afterwards. Has no effect on a
-    /// file system without holes.
+    /// Frees the blocks of the file behind a part of the mapping, which reads as zeros afterwards. Returns false if the system
+    /// cannot do this.
     ///
     /// # Safety
     ///
     /// No thread accesses the bytes of the part during the call, or needs their values.
     #[cfg(not(all(test, loom)))]
-    pub(super) unsafe fn punch(&self, part: std::ops::Range<usize>) {
+    pub(super) unsafe fn punch(&self, part: std::ops::Range<usize>) -> bool {
         assert!(part.end <= self.size_bytes, "the part is within the mapping");
         let start = self.base.as_ptr().wrapping_add(part.start).cast();
         // SAFETY: the part is within the mapping, and the caller guarantees that no thread needs its bytes.
-        let _ = unsafe { madvise(start, part.len(), Advice::LinuxRemove) };
+        unsafe { madvise(start, part.len(), Advice::LinuxRemove) }.is_ok()
     }
 
     /// Returns the mapping that a system call has made.

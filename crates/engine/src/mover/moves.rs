@@ -311,14 +311,11 @@ impl Mover {
         }
     }
 
-    /// Begins a move that no caller has requested. A free page beyond the memory limit is released to the operating
-    /// system first. Then a page of a retired class is moved, or a page of any class while the cache holds more memory
-    /// than its limit allows.
+    /// Begins a move that no caller has requested. A page beyond the memory limit that no class owns is released to the
+    /// operating system first. Then a page of a retired class is moved, or a page of any class while the cache holds more
+    /// memory than its limit allows.
     fn begin_unrequested(&mut self, space: &Space, now: Now) -> MoverStep {
-        let released = space.lock_pool().take_for_release();
-        if let Some(page) = released {
-            space.memory.release(&page);
-            space.lock_pool().put_released(page);
+        if space.release_page() {
             return MoverStep::Working;
         }
         // For some time after a move was given up, the mover begins no move by itself.

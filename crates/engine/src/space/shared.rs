@@ -1,6 +1,6 @@
 //! The state that all operations of a cache share ([`Space`]).
 //!
-//! Lock order: tables, stripe, class, pool (`docs/locking.md`). No lock is held across a system call.
+//! Lock order: tables, stripe, class, pool (`docs/locking.md`). None of these locks is held across a system call.
 
 use super::flush::Flush;
 use super::observers::{KeyAccess, Observers};
@@ -9,7 +9,6 @@ use super::work_clock::WorkClock;
 use crate::class::{CHAINED, Class, TABLE_NUMBERS};
 use crate::config::EngineConfig;
 use crate::evict::{ClassOrder, ItemCosts, LruConfig, Segments};
-use crate::heap::Pool;
 use crate::heap::SizeMap;
 use crate::index::Index;
 use crate::layout::{ChunkAddress, ClassTable};
@@ -17,10 +16,11 @@ use crate::lock_counts::{self, Row};
 use crate::mem::{
     Arena, Item, Linked, MappingError, Memory, Page, PageState, ReadAccess, ReadsMeta, prefetch,
 };
+use crate::pool::Pool;
 use crate::stats::{ClassStats, HandleCounters, PageStats};
 pub use slabwise_base::AccessKind;
 use slabwise_base::density::Densities;
-use slabwise_base::sync::{Mutex, MutexGuard, lock};
+use slabwise_base::sync::{Mutex, MutexGuard, lock, try_lock};
 use slabwise_base::{ClassId, Expiry, Ghosts, KeyHasher, Now, PageId, Seconds, Uses};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,6 +50,9 @@ pub struct Space {
     pub spares: Spares,
     /// The pages that no class owns.
     pool: Mutex<Pool>,
+    /// The right to change the memory limit, and to allocate or free blocks of a memory file (ONE-RESIZE in `pool.rs`). It is
+    /// held during system calls.
+    pub resize: Mutex<()>,
     /// One class per number that a class table may use, indexed by the number.
     pub classes: Box<[Class]>,
     /// The class [`CHAINED`], which queues all chained items.
@@ -148,6 +151,7 @@ impl Space {
         let space = Space {
             hasher: KeyHasher::new(config.hash_seed),
             pool: Mutex::new(Pool::new(config.pages_within(config.memory_limit_bytes))),
+            resize: Mutex::new(()),
             classes: (0..TABLE_NUMBERS as u8).map(vacant).collect(),
             chained: vacant(CHAINED.0),
             tables: Mutex::new(Tables {
@@ -216,6 +220,20 @@ impl Space {
     pub fn lock_pool(&self) -> MutexGuard<'_, Pool> {
         lock_counts::count(Row::Pool);
         lock(&self.pool)
+    }
+
+    /// Returns a page that no class owns to the operating system, if too many pages hold memory. Returns false if there is
+    /// no such page, or if the memory limit is changing.
+    pub fn release_page(&self) -> bool {
+        if !self.lock_pool().has_release() {
+            return false;
+        }
+        let Some(_resize) = try_lock(&self.resize) else { return false };
+        let taken = self.lock_pool().take_for_release(&self.memory);
+        let Some(release) = taken else { return false };
+        let is_freed = release.frees_memory && self.memory.release(&release.page);
+        self.lock_pool().put_released(release, is_freed);
+        true
     }
 
     /// Returns the numbers of held and free pages, and the limits.

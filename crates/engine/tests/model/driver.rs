@@ -31,6 +31,8 @@ pub struct Driver<'e> {
     reservations: Vec<HeldReservation<'e>>,
     /// The crawl in progress; `None`: no crawl is in progress.
     crawler: Option<Crawler>,
+    /// The largest number of pages that the memory limit has allowed so far.
+    limit_pages_max: u64,
     /// True if the engine records the accesses to pages.
     pub(crate) notes_pages: bool,
     /// The number of operations so far.
@@ -81,6 +83,8 @@ impl Drop for Driver<'_> {
 impl<'e> Driver<'e> {
     pub fn new(engine: &'e Engine, scenario: &'e Scenario, state: RunState) -> Driver<'e> {
         let RunState { random, clock, oracle } = state;
+        let config = &scenario.config;
+        let first_limit = config.memory_limit_bytes / config.page_size_bytes as u64;
         Driver {
             engine,
             handles: [engine.handle(), engine.handle()],
@@ -91,6 +95,8 @@ impl<'e> Driver<'e> {
             pins: Vec::new(),
             reservations: Vec::new(),
             crawler: None,
+            // The items of an engine with a higher limit may have been restored.
+            limit_pages_max: first_limit.max(1).max(engine.page_stats().held),
             notes_pages: false,
             steps: 0,
             log: VecDeque::new(),
@@ -227,13 +233,13 @@ impl<'e> Driver<'e> {
             Operation::MemoryLimit => {
                 let pages = self.scenario.config.memory_limit_bytes
                     / self.scenario.config.page_size_bytes as u64;
-                let bytes =
-                    (1 + self.random.below(pages)) * self.scenario.config.page_size_bytes as u64;
+                let pages_max = if self.scenario.rules.losses_allowed { 2 * pages } else { pages };
+                let pages = 1 + self.random.below(pages_max);
+                self.limit_pages_max = self.limit_pages_max.max(pages);
+                let bytes = pages * self.scenario.config.page_size_bytes as u64;
                 self.log_line(format!("set_memory_limit({bytes})"));
                 if let Err(error) = self.engine.set_memory_limit(bytes) {
-                    panic!(
-                        "invariant LIMIT: a limit of {bytes} B is below the first limit, but: {error}"
-                    );
+                    panic!("invariant LIMIT: there is room for a limit of {bytes} B, but: {error}");
                 }
             }
             Operation::TuneLru => {
@@ -503,10 +509,9 @@ impl<'e> Driver<'e> {
             "invariant COUNT: {} items, but {certain} must exist",
             stats.items
         );
-        let page = config.page_size_bytes as u64;
         // Each class may get its first page beyond the limit, and there are at most `ClassId::NUMBERS` classes.
         let beyond = if config.first_page_beyond_limit { ClassId::NUMBERS as u64 } else { 0 };
-        let pages_max = (config.memory_limit_bytes / page).max(1) + beyond;
+        let pages_max = self.limit_pages_max + beyond;
         assert!(
             stats.pages <= pages_max,
             "invariant LIMIT: {} pages are above the limit of {pages_max}",

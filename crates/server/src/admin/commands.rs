@@ -7,7 +7,7 @@ use crate::shared::{BackgroundThread, CloseReason, Shared, Watcher, WorkerContex
 use crate::wire::text::Reply;
 use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Seconds};
-use slabwise_engine::{ClassChangeError, Engine, EngineError, LruConfig, ReassignError};
+use slabwise_engine::{ClassChangeError, Engine, LimitError, LruConfig, ReassignError};
 use slabwise_protocol::text::reply;
 use slabwise_protocol::{
     Admin, Automove, ChunkSizes, Classes, CrawlKind, Crawler, Exptime, LruMode, LruRequest,
@@ -169,28 +169,41 @@ fn refresh_certificates(worker: &mut WorkerContext<'_>, reply: &mut Reply<'_>) {
 }
 
 /// The reason why a memory limit is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum MemoryLimitError {
     /// The limit is below [`MEMORY_LIMIT_MEGABYTES_MIN`].
+    #[error("give at least {MEMORY_LIMIT_MEGABYTES_MIN} (MiB)")]
     TooSmall,
     /// The limit is so large that it is probably in bytes.
+    #[error("give at most {MEMORY_LIMIT_MEGABYTES_MAX} (MiB): the number is in MiB, not in bytes")]
     InBytes,
     /// The limit is above the addresses that the engine has reserved at its start.
+    #[error(
+        "give at most {} (MiB), for which addresses are reserved, or start the server again",
+        bytes_max >> 20
+    )]
     OutOfBounds { bytes_max: u64 },
+    /// The file system has too little room for the memory file, or another error of the file.
+    #[error(transparent)]
+    File(LimitError),
 }
 
 impl MemoryLimitError {
     /// Returns the reply to `cache_memlimit`.
-    fn reply(self) -> &'static [u8] {
+    fn reply(self) -> ErrorLine {
         match self {
-            MemoryLimitError::TooSmall => reply::MEMORY_LIMIT_TOO_SMALL,
-            MemoryLimitError::InBytes => reply::MEMORY_LIMIT_IN_BYTES,
-            MemoryLimitError::OutOfBounds { .. } => reply::MEMORY_LIMIT_OUT_OF_BOUNDS,
+            MemoryLimitError::TooSmall => reply::MEMORY_LIMIT_TOO_SMALL.into(),
+            MemoryLimitError::InBytes => reply::MEMORY_LIMIT_IN_BYTES.into(),
+            MemoryLimitError::OutOfBounds { .. } => reply::MEMORY_LIMIT_OUT_OF_BOUNDS.into(),
+            MemoryLimitError::File(error) => {
+                format!("SERVER_ERROR {error}\r\n").into_bytes().into()
+            }
         }
     }
 }
 
-/// Changes the memory limit of the cache, and the limits of the buffers that depend on it.
+/// Changes the memory limit of the cache, and the limits of the buffers that depend on it. With a memory file, a higher limit
+/// waits until the file system has allocated the blocks.
 pub(crate) fn set_memory_limit(
     shared: &Shared<'_>,
     megabytes: u32,
@@ -202,9 +215,16 @@ pub(crate) fn set_memory_limit(
     }
     let bytes = u64::from(megabytes) << 20;
     shared.engine.set_memory_limit(bytes).map_err(|error| match error {
-        EngineError::LimitTooLarge { bytes_max, .. } => MemoryLimitError::OutOfBounds { bytes_max },
-        other => unreachable!("a memory limit has no other error: {other}"),
+        LimitError::TooLarge { bytes_max, .. } => MemoryLimitError::OutOfBounds { bytes_max },
+        error @ LimitError::File { .. } => MemoryLimitError::File(error),
     })?;
+    if let Some(kept) = shared.engine.kept_bytes().filter(|&kept| kept > bytes) {
+        tracing::warn!(
+            "-e: the memory limit is now {megabytes} (MiB), but the memory file keeps {} MiB, because its file system cannot \
+             free a part of a file",
+            kept >> 20
+        );
+    }
     shared.uploads.set_memory_limit(bytes);
     shared.replies.set_memory_limit(bytes);
     // If the limit is lower than before, the tuner releases pages.

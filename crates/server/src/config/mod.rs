@@ -43,7 +43,7 @@ pub const EXIT_USAGE: u8 = 64;
 
 pub(crate) use http::HOT_KEYS_MAX;
 pub use http::{HttpAddress, HttpSettings};
-pub use parse::{Request, parse, reread};
+pub use parse::{Request, parse, reread, with_page_size_of};
 #[cfg(test)]
 pub use report::changeable;
 pub use report::report;

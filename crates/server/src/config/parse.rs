@@ -11,6 +11,7 @@ use super::source::{GivenOptions, Source};
 use super::table::{self, EXTENDED, FLAGS, MISSING, TLS_PREFIX};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use slabwise_engine::Engine;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -62,6 +63,25 @@ pub fn reread(source: &Source) -> Result<Reread, String> {
         memory_limit_mib: given.memory_limit_mib.unwrap_or(default_mib),
         options: settings.source.options,
     })
+}
+
+/// Returns the settings with the page size of a cache with this layout ([`Engine::layout`]), which stands in for a missing
+/// `-o page_size`. Returns `None` if this does not make the settings those of the layout.
+pub fn with_page_size_of(settings: &Settings, layout: &str) -> Option<Settings> {
+    if Engine::has_layout(layout, &settings.engine) {
+        return None;
+    }
+    let page_size_bytes = Engine::layout_page_size_bytes(layout)?;
+    let source = Source { options: GivenOptions::default(), ..settings.source.clone() };
+    let matches = split(source.command_line.iter().cloned()).ok()?;
+    let mut draft = draft(source, &matches).ok()?;
+    if draft.given.page_size_bytes.is_some() {
+        return None;
+    }
+    draft.given.page_size_bytes = Some(page_size_bytes as i64);
+    // The warnings were reported when the settings were derived first.
+    let (settings, _) = resolve(draft).ok()?;
+    Engine::has_layout(layout, &settings.engine).then_some(settings)
 }
 
 /// Sets the options of the file, and then those of the command line, so that the command line replaces values of the file.

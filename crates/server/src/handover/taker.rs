@@ -3,7 +3,7 @@
 use super::counters;
 use super::dialogue::{Failure, STEP_TIMEOUT, receive, send};
 use super::message::{Logins, Message, Offer, SocketKind, StateParts, VERSION, VERSION_OLDEST};
-use crate::config::{Protocol, Settings};
+use crate::config::{Protocol, Settings, with_page_size_of};
 use crate::os::channel::{Channel, ReceiveError};
 use crate::os::inherited::InheritedSockets;
 use crate::os::sys;
@@ -108,9 +108,11 @@ impl Taker {
     }
 
     /// Returns the settings with which this process can use the memory: `-m` at the start of the old process determines its
-    /// layout, and the index depends on the seed of the hash. The caller sets the limit of [`Taker::limit_bytes`] later.
+    /// layout, its page size stands in for a missing `-o page_size`, and the index depends on the seed of the hash. The caller
+    /// sets the limit of [`Taker::limit_bytes`] later.
     pub fn adjusted(&self, settings: &Settings) -> Result<Settings, String> {
-        let mut settings = settings.clone();
+        let with_pages = with_page_size_of(settings, &self.offer.layout);
+        let mut settings = with_pages.unwrap_or_else(|| settings.clone());
         settings.engine.memory_limit_bytes = self.offer.start_limit_bytes;
         settings.engine.hash_seed = self.offer.hash_seed;
         let own = Engine::layout(&settings.engine);
@@ -170,7 +172,7 @@ impl Taker {
         if self.way.get() == Way::Empty {
             let engine = match path {
                 None => Engine::new_nameless(config),
-                Some(_) => Adoption::prepare(config, arena, path, [0; 2]).map(Adoption::empty),
+                Some(_) => Adoption::prepare(config, arena, path, [0; 2]).and_then(Adoption::empty),
             };
             let engine = engine.map_err(|error| own(&error))?;
             let (_, moved) = self.collect(settings)?;

@@ -1,7 +1,7 @@
 //! The handling of signals, on the acceptor's thread: a stop, and the reload of files by SIGHUP. The service manager is
 //! notified of both.
 
-use crate::admin::commands::{MEMORY_LIMIT_MEGABYTES_MIN, MemoryLimitError, set_memory_limit};
+use crate::admin::commands::set_memory_limit;
 use crate::config::{self, GivenOptions};
 use crate::os::service::Notifications;
 use crate::passwords::PasswordFile;
@@ -109,7 +109,9 @@ impl SignalHandler {
             changed.remove(index);
             match set_memory_limit(shared, megabytes) {
                 Ok(()) => tracing::info!("SIGHUP: -m is now {megabytes} (MiB)"),
-                Err(error) => warn_of_limit(megabytes, error),
+                Err(error) => tracing::warn!(
+                    "SIGHUP: the old memory limit stays active, as -m is {megabytes} (MiB): {error}"
+                ),
             }
         }
         if !changed.is_empty() {
@@ -118,20 +120,4 @@ impl SignalHandler {
         }
         self.options = reread.options;
     }
-}
-
-/// Logs why a changed `-m` has no effect.
-fn warn_of_limit(megabytes: u32, error: MemoryLimitError) {
-    let remedy = match error {
-        MemoryLimitError::TooSmall | MemoryLimitError::InBytes => {
-            format!("give at least {MEMORY_LIMIT_MEGABYTES_MIN} (MiB)")
-        }
-        MemoryLimitError::OutOfBounds { bytes_max } => format!(
-            "give at most {} (MiB), for which addresses are reserved, or start the server again",
-            bytes_max >> 20
-        ),
-    };
-    tracing::warn!(
-        "SIGHUP: the old memory limit stays active, as -m is {megabytes} (MiB): {remedy}"
-    );
 }

@@ -6,16 +6,26 @@
 //! is cold: the cache is empty.
 
 use super::sys;
-use crate::config::Settings;
+use crate::config::{Settings, with_page_size_of};
 use slabwise_base::Clock;
 use slabwise_base::clock::unix_time;
-use slabwise_engine::{Engine, Progress, RestartError, Start, Stop};
+use slabwise_engine::{Engine, Progress, RestartError, Start, Stop, saved_layout};
 use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
 /// The minimum time between two progress messages while the engine rebuilds its index from the memory file.
 const PROGRESS_PERIOD_NANOS: u64 = 1_000_000_000;
+
+/// Returns the settings with the page size of the saved cache, if the page size is not given and its default, which depends
+/// on `-m`, differs. So a start with another `-m` keeps the items.
+pub fn with_saved_page_size(settings: &Settings) -> Option<Settings> {
+    let layout = saved_layout(settings.memory_file.as_deref()?)?;
+    let adjusted = with_page_size_of(settings, &layout)?;
+    let size_bytes = adjusted.engine.page_size_bytes;
+    tracing::info!("-e: the pages have {size_bytes} bytes, as those of the saved items");
+    Some(adjusted)
+}
 
 /// Makes the engine and its clock. With `-e`, both continue from the memory file if a warm restart is possible.
 pub fn open_engine(settings: &Settings) -> Result<(Engine, Clock), Box<dyn Error>> {

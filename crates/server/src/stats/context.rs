@@ -20,6 +20,7 @@ impl<'e> StatsContext<'e> {
     /// Returns the memory model with the current limit of the memory for items.
     pub fn memory_model(self) -> MemoryModel {
         let limit_bytes = self.shared.engine.stats(self.now).memory_limit_bytes;
-        MemoryModel::with_memory_limit(self.shared.settings, limit_bytes)
+        let kept_bytes = self.shared.engine.kept_bytes();
+        MemoryModel::with_memory_limit(self.shared.settings, limit_bytes, kept_bytes)
     }
 }

@@ -25,6 +25,7 @@ use super::file::MemoryFile;
 use super::image::{self, ImagePlace, Resumed};
 use super::meta::Saved;
 use super::outcome::{ColdReason, RestartError, Stop, Warm};
+use super::resize::all_blocks;
 use super::{Rebuilt, collect_saved, meta, rebuild};
 use crate::config::EngineConfig;
 use crate::mem::{Arena, FileAccess, FileKind, MappingError, Restore, Takeover};
@@ -36,6 +37,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::time::Duration;
 
 pub use image::FORMAT as IMAGE_FORMAT;
@@ -103,7 +105,8 @@ pub fn create(config: EngineConfig) -> Result<(Cache, ArenaFile), AdoptError> {
     let size_bytes = config.roomy_arena_size_bytes();
     ftruncate(&file, size_bytes).map_err(system)?;
     let (kind, access) = (FileKind::Nameless, FileAccess::Writable);
-    let arena = Arena::of_file(file.as_fd(), size_bytes as usize, config.huge_pages, kind, access);
+    let sizes = (size_bytes as usize, size_bytes);
+    let arena = Arena::of_file(file.as_fd(), sizes, config.huge_pages, kind, access);
     let cache = arena.and_then(|arena| Cache::new(config, arena)).map_err(RestartError::from)?;
     Ok((cache, ArenaFile::Nameless(file)))
 }
@@ -112,6 +115,16 @@ pub fn create(config: EngineConfig) -> Result<(Cache, ArenaFile), AdoptError> {
 /// version of the format, as lines. Two processes with the same lines can hand over.
 pub fn layout(config: &EngineConfig) -> String {
     meta::layout(config)
+}
+
+/// Returns the page size in lines of [`layout`] or [`saved_layout`](super::saved_layout).
+pub fn layout_page_size_bytes(lines: &str) -> Option<usize> {
+    meta::page_size_bytes(lines)
+}
+
+/// True if the lines have the settings that [`layout`] returns for this configuration.
+pub fn has_layout(lines: &str, config: &EngineConfig) -> bool {
+    meta::has_settings(lines, config)
 }
 
 /// Returns the number of bytes that the state of a cache takes in a file, with some room for growth.
@@ -190,19 +203,20 @@ pub fn prepare(
         None => ArenaFile::Nameless(arena),
     };
     let size_bytes = match &file {
-        ArenaFile::Named(_) => config.arena_size_bytes(),
+        // The file has the pages that the present limit of the other process needs, which may be lower than `-m`.
+        ArenaFile::Named(file) => file.arena_size_bytes(config.page_size_bytes)?,
         ArenaFile::Nameless(file) => {
             let about = fstat(file).map_err(io::Error::from)?;
             if about.st_nlink > 0 {
                 return Err(AdoptError::OtherFile(None));
             }
             let size_bytes = u64::try_from(about.st_size).unwrap_or(0);
+            if size_bytes < config.arena_size_bytes() {
+                return Err(AdoptError::State(ColdReason::OtherArena));
+            }
             size_bytes - size_bytes % config.page_size_bytes as u64
         }
     };
-    if size_bytes < config.arena_size_bytes() {
-        return Err(AdoptError::State(ColdReason::OtherArena));
-    }
     let cache = map(&config, &file, size_bytes).map_err(RestartError::from)?;
     cache.space.index.populate(buckets.map(|count| count.saturating_add(count / 16)));
     Ok(Adoption { config, cache, file, size_bytes })
@@ -210,20 +224,33 @@ pub fn prepare(
 
 /// Returns an empty cache whose arena is the file, which is mapped read-only.
 fn map(config: &EngineConfig, file: &ArenaFile, size_bytes: u64) -> Result<Cache, MappingError> {
-    let kind = match file {
-        ArenaFile::Named(_) => FileKind::Named,
-        ArenaFile::Nameless(_) => FileKind::Nameless,
-    };
-    let (size_bytes, access) = (size_bytes as usize, FileAccess::ReadOnly);
-    let arena = Arena::of_file(file.descriptor(), size_bytes, config.huge_pages, kind, access)?;
-    Cache::new(config.clone(), arena)
+    let access = FileAccess::ReadOnly;
+    match file {
+        ArenaFile::Named(file) => {
+            let blocks = all_blocks(config, file, size_bytes);
+            let arena = super::map(config, file, size_bytes, access)?;
+            let cache = Cache::new(config.clone(), arena)?;
+            cache.space.lock_pool().count_blocks(blocks);
+            Ok(cache)
+        }
+        ArenaFile::Nameless(file) => {
+            let (sizes, kind) = ((size_bytes as usize, size_bytes), FileKind::Nameless);
+            let arena = Arena::of_file(file.as_fd(), sizes, config.huge_pages, kind, access)?;
+            Cache::new(config.clone(), arena)
+        }
+    }
 }
 
 impl Adoption {
     /// Returns an empty cache in the arena, without a read of its bytes.
-    pub fn empty(self) -> (Cache, ArenaFile, Adopted) {
+    pub fn empty(self) -> Result<(Cache, ArenaFile, Adopted), AdoptError> {
+        if let ArenaFile::Named(file) = &self.file {
+            // It is unknown where the other process has left holes.
+            file.allocate_saved(slice::from_ref(&(0..self.size_bytes)), &[], true)?;
+            self.cache.space.lock_pool().lower_limit_to_blocks();
+        }
         let takeover = Takeover::new(&self.cache.space.memory, 0);
-        (self.cache, self.file, Adopted::Empty(takeover))
+        Ok((self.cache, self.file, Adopted::Empty(takeover)))
     }
 
     /// Makes the index and the queues from the state in a file. No thread of the other process uses the cache any more.

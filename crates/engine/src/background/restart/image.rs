@@ -28,9 +28,9 @@
 //!   queues from the arena instead, which reads every item and trusts nothing.
 
 use super::meta::Saved;
+use super::resize::SavedPool;
 use crate::class::{ClassState, TABLE_NUMBERS};
 use crate::evict::{ItemCosts, ItemSizes, Lane, Place};
-use crate::heap::Pool;
 use crate::layout::ChunkAddress;
 use crate::mem::{
     Broken, Kind, ListImage, MappingError, PageImage, QueueKind, TableCounts, Takeover, ensure,
@@ -410,8 +410,7 @@ fn read_pages(
         let image = PageImage { owner, used, free_head, fresh, taken_as };
         space.class(owner).lock().resume_page(takeover, page, image)?;
     }
-    let mut pool = space.lock_pool();
-    *pool = Pool::resumed(pool.limit, count as u32, free, released);
+    SavedPool::of(saved).restore(space, free, released);
     Ok(())
 }
 

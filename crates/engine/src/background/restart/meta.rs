@@ -2,7 +2,8 @@
 //! checksum of all lines before it.
 //!
 //! The first of these lines contain the settings that determine the layout of the arena. A start restores the items
-//! only if its settings have the same values.
+//! only if its settings have the same values. Among them are also the memory limit and the size of the arena, which may
+//! differ at the next start.
 
 use super::outcome::{ColdReason, Stop};
 use crate::class::{CHAINED, CLASS_NUMBERS};
@@ -13,12 +14,15 @@ use crate::space::{FlushSaved, WORK_CLOCK_LENS, WorkSaved};
 use slabwise_base::{ClassId, KeyHasher, Seconds};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::{Display, Write};
+use std::ops::Range;
 use std::str::{FromStr, Lines};
 use std::time::Duration;
 
 /// The version of the file format. A change of the lines in this file needs a new version. So does a change of the
 /// layout of headers and items (`mem/arena.rs`, `mem/state.rs`, `layout.rs`) or of the meaning of the queues.
-const FORMAT: &str = "5";
+const FORMAT: &str = "6";
+/// An earlier version of the format, which this one can also read: all pages have blocks.
+const FORMAT_WITHOUT_HOLES: &str = "5";
 /// The start of the first line; the version of the format follows.
 const FIRST_LINE: &str = "slabwise memory file, format ";
 /// The first line of a .meta file that memcached has written.
@@ -27,12 +31,18 @@ const MEMCACHED_FIRST_LINE: &[u8] = b"Tmain\n";
 const CHECKSUM: &str = "checksum=";
 /// The seed of the checksum's hash: "slabwise" in ASCII.
 const CHECKSUM_SEED: u64 = 0x736c_6162_7769_7365;
+/// The name of the page size.
+const PAGE_SIZE: &str = "page_size_bytes";
 /// The text for a page without an owner and for a queue without a tail.
 const NONE: &str = "-";
 
 /// The state of a process that is saved in the .meta file, because it is not in the arena.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
+    /// The memory limit at the stop.
+    pub memory_limit_bytes: u64,
+    /// The size of the arena in its file.
+    pub arena_size_bytes: u64,
     /// The generation number, which is also stored after the arena. Its name in the text is `seal`.
     pub generation: u64,
     /// The time at which the process closed its cache.
@@ -48,6 +58,8 @@ pub struct Saved {
     pub retired: Vec<(ClassId, usize)>,
     /// One entry per page that was ever used: the class that owns the page, or `None` if the page is in the page pool.
     pub owners: Vec<Option<ClassId>>,
+    /// The pages of the page pool that had no blocks in the memory file, as ranges of page numbers.
+    pub holes: Vec<Range<u32>>,
     /// The tails of the queues of each class, indexed by class number.
     pub tails: Vec<Tails>,
     /// The saved state of the eviction order of each class (`Order::saved`), indexed by class number.
@@ -58,7 +70,7 @@ pub struct Saved {
 pub type Tails = BTreeMap<Lane, [Option<ChunkAddress>; 4]>;
 
 /// Returns the names and values of the settings that must be the same at the next start.
-fn settings(config: &EngineConfig) -> [(&'static str, String); 8] {
+fn settings(config: &EngineConfig) -> [(&'static str, String); 6] {
     let sizes: Vec<String> = config.classes.sizes().iter().map(u32::to_string).collect();
     let size_model = match config.size_model {
         SizeModel::Exact => "exact",
@@ -67,9 +79,7 @@ fn settings(config: &EngineConfig) -> [(&'static str, String); 8] {
     let order = ClassOrder::new(config.eviction, &config.eviction_options);
     let byte_order = if cfg!(target_endian = "little") { "little" } else { "big" };
     [
-        ("memory_limit_bytes", config.memory_limit_bytes.to_string()),
-        ("page_size_bytes", config.page_size_bytes.to_string()),
-        ("arena_size_bytes", config.arena_size_bytes().to_string()),
+        (PAGE_SIZE, config.page_size_bytes.to_string()),
         ("first_page_beyond_limit", config.first_page_beyond_limit.to_string()),
         ("chunk_sizes", sizes.join(",")),
         ("size_model", size_model.to_owned()),
@@ -84,7 +94,11 @@ pub fn compose(config: &EngineConfig, saved: &Saved) -> String {
     let mut line = |name: &str, value: &dyn Display| {
         writeln!(text, "{name}={value}").expect("writing to a string does not fail");
     };
-    settings(config).iter().for_each(|(name, value)| line(name, value));
+    let [(page_size_name, page_size), settings @ ..] = settings(config);
+    line("memory_limit_bytes", &saved.memory_limit_bytes);
+    line(page_size_name, &page_size);
+    line("arena_size_bytes", &saved.arena_size_bytes);
+    settings.iter().for_each(|(name, value)| line(name, value));
     line("seal", &saved.generation);
     line("unix_time_ns", &saved.stop.unix_time.as_nanos());
     line("clock_ns", &saved.stop.elapsed.as_nanos());
@@ -96,6 +110,7 @@ pub fn compose(config: &EngineConfig, saved: &Saved) -> String {
     line("class_table", &compose_classes(saved.table.classes()));
     line("retired_classes", &compose_classes(saved.retired.iter().copied()));
     line("page_owners", &compose_owners(&saved.owners));
+    line("holes", &compose_holes(&saved.holes));
     for class in queueing(&saved.table, &saved.retired) {
         line(&queue_tails_name(class), &compose_tails(&saved.tails[class.index()]));
         let ranks = saved.rankings[class.index()].map(|number| number.to_string()).join(",");
@@ -167,11 +182,29 @@ fn compose_owners(owners: &[Option<ClassId>]) -> String {
     compose_runs(owners, |owner| owner.map_or(NONE.to_owned(), |class| class.0.to_string()))
 }
 
+/// Formats ranges of pages: `5*2,9*1` are the pages 5, 6 and 9.
+fn compose_holes(holes: &[Range<u32>]) -> String {
+    let holes = holes.iter().map(|hole| format!("{}*{}", hole.start, hole.end - hole.start));
+    holes.collect::<Vec<String>>().join(",")
+}
+
 /// Formats each run of equal values as the value and its number: `3*12,4*2`.
 fn compose_runs<T: PartialEq>(values: &[T], text: impl Fn(&T) -> String) -> String {
     let runs = values.chunk_by(|a, b| a == b);
     let runs = runs.map(|run| format!("{}*{}", text(&run[0]), run.len()));
     runs.collect::<Vec<String>>().join(",")
+}
+
+/// Returns the page size in the text of a .meta file or in the lines of [`layout`].
+pub fn page_size_bytes(text: &str) -> Option<usize> {
+    let value = |line: &str| line.strip_prefix(PAGE_SIZE)?.strip_prefix('=')?.parse().ok();
+    text.lines().find_map(value)
+}
+
+/// True if the text of a .meta file, or the lines of [`layout`], have the settings of this configuration.
+pub fn has_settings(text: &str, config: &EngineConfig) -> bool {
+    let lines: HashSet<&str> = text.lines().collect();
+    settings(config).iter().all(|(name, value)| lines.contains(&*format!("{name}={value}")))
 }
 
 /// Returns the version of the format, and the settings that must be the same in two processes of which one uses the arena
@@ -181,8 +214,8 @@ pub fn layout(config: &EngineConfig) -> String {
     format!("format={FORMAT}\n{}", lines.concat())
 }
 
-/// Parses a .meta file for a start with this configuration and an arena of `arena_size_bytes`. Returns `None` if neither
-/// slabwise nor memcached has written the file, and otherwise the saved state or the reason why it cannot be used.
+/// Parses a .meta file for a start with this configuration and a file with an arena of `arena_size_bytes`. Returns `None` if
+/// neither slabwise nor memcached has written the file, and otherwise the saved state or the reason why it cannot be used.
 pub fn parse(
     bytes: &[u8],
     config: &EngineConfig,
@@ -193,7 +226,7 @@ pub fn parse(
     }
     let rest = bytes.strip_prefix(FIRST_LINE.as_bytes())?;
     let format = rest.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    if format != FORMAT.as_bytes() {
+    if ![FORMAT, FORMAT_WITHOUT_HOLES].map(str::as_bytes).contains(&format) {
         let format = String::from_utf8_lossy(format).chars().take(40).collect();
         return Some(Err(ColdReason::OtherFormat(format)));
     }
@@ -212,16 +245,19 @@ fn parse_lines(
     });
     let body = body.ok_or_else(|| damaged("the checksum is wrong or missing"))?;
     let mut fields = Fields { lines: body.lines() };
-    fields.lines.next();
-    for (name, present) in settings(config) {
-        let saved = fields.next_value(name)?;
-        if saved != present {
-            let (name, saved) = (name.to_owned(), saved.to_owned());
-            return Err(ColdReason::OtherSetting { name, saved, present });
-        }
+    let has_holes = fields.lines.next().is_some_and(|line| !line.ends_with(FORMAT_WITHOUT_HOLES));
+    let [page_size, settings @ ..] = settings(config);
+    let memory_limit_bytes = fields.number("memory_limit_bytes")?;
+    fields.same(page_size)?;
+    let saved_size_bytes: u64 = fields.number("arena_size_bytes")?;
+    settings.into_iter().try_for_each(|setting| fields.same(setting))?;
+    if saved_size_bytes != arena_size_bytes {
+        return Err(ColdReason::OtherArena);
     }
     let pages = (arena_size_bytes / config.page_size_bytes as u64) as usize;
     let mut saved = Saved {
+        memory_limit_bytes,
+        arena_size_bytes,
         generation: fields.number("seal")?,
         stop: Stop {
             unix_time: Duration::from_nanos(fields.number("unix_time_ns")?),
@@ -240,6 +276,7 @@ fn parse_lines(
         table: fields.parsed("class_table", |text| parse_table(text, config))?,
         retired: Vec::new(),
         owners: Vec::new(),
+        holes: Vec::new(),
         tails: vec![Tails::new(); CLASS_NUMBERS],
         rankings: vec![[0; 3]; CLASS_NUMBERS],
     };
@@ -247,6 +284,9 @@ fn parse_lines(
         fields.parsed("retired_classes", |text| parse_retired(text, &saved.table, config))?;
     let queueing = queueing(&saved.table, &saved.retired);
     saved.owners = fields.parsed("page_owners", |text| parse_owners(text, &queueing, pages))?;
+    if has_holes {
+        saved.holes = fields.parsed("holes", |text| parse_holes(text, pages))?;
+    }
     for class in queueing {
         let tails = |text: &str| parse_tails(text, arena_size_bytes);
         saved.tails[class.index()] = fields.parsed(&queue_tails_name(class), tails)?;
@@ -297,6 +337,16 @@ impl<'t> Fields<'t> {
         let line = self.lines.next();
         let value = line.and_then(|line| line.strip_prefix(name)?.strip_prefix('='));
         value.ok_or_else(|| damaged_line(name))
+    }
+
+    /// Reads a setting, which must have the present value.
+    fn same(&mut self, (name, present): (&str, String)) -> Result<(), ColdReason> {
+        let saved = self.next_value(name)?;
+        if saved == present {
+            return Ok(());
+        }
+        let (name, saved) = (name.to_owned(), saved.to_owned());
+        Err(ColdReason::OtherSetting { name, saved, present })
     }
 
     fn parsed<T>(
@@ -364,6 +414,17 @@ fn parse_owners(text: &str, classes: &[ClassId], pages_max: usize) -> Option<Vec
         known.then_some(owner)
     };
     parse_runs(text.split(',').filter(|run| !run.is_empty()), pages_max, owner)
+}
+
+/// Returns `None` if the text is malformed, or names a page from `pages_max` on.
+fn parse_holes(text: &str, pages_max: usize) -> Option<Vec<Range<u32>>> {
+    let parse = |hole: &str| {
+        let (start, count) = hole.split_once('*')?;
+        let start: u32 = start.parse().ok()?;
+        let end = start.checked_add(count.parse().ok()?)?;
+        (end as usize <= pages_max).then_some(start..end)
+    };
+    text.split(',').filter(|hole| !hole.is_empty()).map(parse).collect()
 }
 
 /// Returns the values of runs that [`compose_runs`] has formatted. Returns `None` if a run is malformed, or if there are

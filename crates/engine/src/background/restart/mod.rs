@@ -1,7 +1,7 @@
 //! Warm restart: a process whose arena is in a file starts with the items of the process that used the file before.
 //!
 //! ```text
-//!   FILE        the arena, page by page; the generation number (8 bytes) follows it
+//!   FILE        the arena, page by page; the generation number (8 bytes) follows it, and then a mark
 //!   FILE.meta   text: settings, generation number ("seal"), clock, CAS counter, flush, the current class table, the
 //!               retired classes, the class of each page, the tail of each queue, the state of each class's eviction
 //!               order; a checksum
@@ -37,6 +37,9 @@
 //!   starts empty. A restart may lose items, but a restarted cache must not return wrong values.
 //! - ONE-PROCESS: a process holds a lock on FILE as long as it uses FILE.
 //!
+//! Size: FILE has as many pages as the memory limit of the process needed, and a process with another limit changes it
+//! (`resize.rs`). Only pages for which the file system has blocks are used (`pool.rs`).
+//!
 //! Time: the clock of the new process shows the time that the clock of the old process would show now
 //! ([`Warm::elapsed`]). So the stored expiries and access times stay valid without conversion.
 //!
@@ -48,13 +51,13 @@ pub mod handover;
 mod image;
 mod meta;
 mod outcome;
+mod resize;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 use crate::class::{CLASS_NUMBERS, ClassStatus};
 use crate::config::EngineConfig;
 use crate::evict::Place;
-use crate::heap::Pool;
 use crate::layout::ChunkAddress;
 use crate::mem::{
     Arena, Broken, FileAccess, FileKind, Kind, MappingError, QueueKind, Restore, RestoredItem,
@@ -62,13 +65,16 @@ use crate::mem::{
 };
 use crate::ops::Cache;
 use crate::space::Space;
+use file::META_SUFFIX;
 use meta::Saved;
+use resize::{Layout, SavedPool, all_blocks, holes_of};
 use slabwise_base::{ClassId, KeyHasher, PageId};
 use std::path::Path;
 use std::time::Duration;
 
 pub use file::MemoryFile;
 pub use outcome::{ColdReason, Progress, RestartError, Start, Stop, Warm};
+pub use resize::{LimitError, set_limit};
 
 /// Opens a cache on the memory file at `path`, and creates the file if it does not exist. If the last process closed
 /// its cache by [`close`], and no [`ColdReason`] applies, the new cache holds the items of that process. Otherwise the
@@ -80,22 +86,26 @@ pub fn open(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Cache, MemoryFile, Start), RestartError> {
     let file = MemoryFile::open(path)?;
-    let size_bytes = config.arena_size_bytes();
     let saved = read_saved(&file, &config, unix_time)?;
     if matches!(saved, Err(ColdReason::NothingSaved)) {
         file.check_origin()?;
     }
     file.restrict_access()?;
-    if saved.is_ok() {
+    let layout = saved.as_ref().ok().map(|saved| Layout::of(saved, &config));
+    if let Some(layout) = &layout {
         // If the file system is full, the start fails before it destroys the saved state.
-        file.fill_holes()?;
+        layout.allocate(&file)?;
     }
     file.remove_meta()?;
-    let generation = file.take_generation(size_bytes)?;
-    let reason = match saved {
-        Ok(saved) if generation == Some(saved.generation) => {
+    let generation = match &saved {
+        Ok(saved) => file.take_generation(saved.arena_size_bytes)?,
+        Err(_) => None,
+    };
+    let reason = match (saved, layout) {
+        (Ok(mut saved), Some(layout)) if generation == Some(saved.generation) => {
             let elapsed = saved.stop.elapsed + (unix_time - saved.stop.unix_time);
-            let cache = create_on(config.clone(), &file, progress)?;
+            layout.apply(&file, &mut saved)?;
+            let cache = create_on(config.clone(), &file, saved.arena_size_bytes, progress)?;
             let restore = Restore::new(&cache.space.memory);
             let rebuilt = rebuild(&cache, &saved, restore, progress);
             match rebuilt.map(|rebuilt| rebuilt.finish(&cache.space)) {
@@ -106,34 +116,63 @@ pub fn open(
                 Err(damage) => damage,
             }
         }
-        Ok(_) => ColdReason::OtherArena,
-        Err(reason) => reason,
+        (Ok(_), _) => ColdReason::OtherArena,
+        (Err(reason), _) => reason,
     };
+    let size_bytes = config.arena_size_bytes();
     file.reset(size_bytes)?;
-    let cache = create_on(config, &file, progress)?;
+    let cache = create_on(config, &file, size_bytes, progress)?;
     Ok((cache, file, Start::Cold(reason)))
+}
+
+/// Returns lines with the settings with which the cache in the memory file at `path` was saved, and others. `None`: nothing was
+/// saved.
+pub fn saved_layout(path: &Path) -> Option<String> {
+    let mut meta = path.as_os_str().to_owned();
+    meta.push(META_SUFFIX);
+    // Any error is reported by `open`.
+    std::fs::read_to_string(meta).ok()
 }
 
 /// Saves a cache to its memory file, so that the next [`open`] can restore its items. After an error, the next [`open`]
 /// returns an empty cache.
 pub fn close(cache: &Cache, file: &MemoryFile, stop: Stop) -> Result<(), RestartError> {
     let saved = collect_saved(cache, stop);
-    let config = &cache.space.config;
-    file.save(config.arena_size_bytes(), saved.generation)?;
-    file.write_meta(&meta::compose(config, &saved))
+    file.save(saved.arena_size_bytes, saved.generation)?;
+    file.write_meta(&meta::compose(&cache.space.config, &saved))
 }
 
-/// Creates an empty cache whose arena is the mapped memory file.
+/// Creates an empty cache whose arena is the mapped memory file, in which all pages of the arena have blocks.
 fn create_on(
     config: EngineConfig,
     file: &MemoryFile,
+    size_bytes: u64,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Cache, RestartError> {
-    let size_bytes = config.arena_size_bytes() as usize;
-    let (kind, access) = (FileKind::Named, FileAccess::Writable);
-    let arena = Arena::of_file(file.descriptor(), size_bytes, config.huge_pages, kind, access)?;
+    let arena = map(&config, file, size_bytes, FileAccess::Writable)?;
     progress(Progress::Mapped(arena.addresses()));
-    Ok(Cache::new(config, arena)?)
+    let blocks = all_blocks(&config, file, size_bytes);
+    let cache = Cache::new(config, arena)?;
+    cache.space.lock_pool().count_blocks(blocks);
+    Ok(cache)
+}
+
+/// Maps a memory file with `size_bytes` bytes of pages. Reserves more address space, so that the file can become longer, if
+/// the system allows this.
+fn map(
+    config: &EngineConfig,
+    file: &MemoryFile,
+    size_bytes: u64,
+    access: FileAccess,
+) -> Result<Arena, MappingError> {
+    let map = |mapped_bytes: u64| {
+        let (sizes, kind) = ((mapped_bytes as usize, size_bytes), FileKind::Named);
+        Arena::of_file(file.descriptor(), sizes, config.huge_pages, kind, access)
+    };
+    map(config.roomy_arena_size_bytes().max(size_bytes)).or_else(|error| match error {
+        MappingError::NoSpace { .. } => map(config.arena_size_bytes().max(size_bytes)),
+        error => Err(error),
+    })
 }
 
 /// Finds the items in the arena of a new cache, and builds the index and the queues. Returns the rest of the work, or the
@@ -166,7 +205,7 @@ fn rebuild(
         restore: rebuild.restore,
         unused,
         pages_owned: pages().collect(),
-        page_count: saved.owners.len() as u32,
+        pool: SavedPool::of(saved),
         retired: saved.retired.clone(),
         items: rebuild.items_on_pages,
     })
@@ -180,8 +219,7 @@ struct Rebuilt {
     /// The pages that no class owns.
     unused: Vec<UnusedPage>,
     pages_owned: Vec<(PageId, ClassId)>,
-    /// The number of pages that were ever used.
-    page_count: u32,
+    pool: SavedPool,
     retired: Vec<(ClassId, usize)>,
     items: u64,
 }
@@ -193,10 +231,7 @@ impl Rebuilt {
         for (page, class) in self.pages_owned {
             space.class(class).lock().pages.finish_restore(&mut self.restore, page);
         }
-        {
-            let mut pool = space.lock_pool();
-            *pool = Pool::resumed(pool.limit, self.page_count, Vec::new(), self.unused);
-        }
+        self.pool.restore(space, Vec::new(), self.unused);
         space.retire_restored(&self.retired);
         space.charge_tables();
         Ok(self.items)
@@ -207,7 +242,7 @@ impl Rebuilt {
 fn items_max(space: &Space, saved: &Saved) -> u64 {
     let classes = saved.table.classes().chain(saved.retired.iter().copied());
     let chunk_size_bytes = classes.map(|(_, size)| size as u64).min();
-    space.memory.size_bytes() as u64
+    saved.owners.len() as u64 * space.config.page_size_bytes as u64
         / chunk_size_bytes.expect("a class table has at least one class")
 }
 
@@ -215,7 +250,11 @@ fn items_max(space: &Space, saved: &Saved) -> u64 {
 /// used as free in the arena, so that the next process does not read stale bytes there.
 fn collect_saved(cache: &Cache, stop: Stop) -> Saved {
     let space = &cache.space;
-    let frontier = space.lock_pool().frontier;
+    let page_size_bytes = space.config.page_size_bytes as u64;
+    let pool = space.lock_pool();
+    let (frontier, limit, holes) = (pool.frontier, pool.limit, holes_of(&pool));
+    let end = pool.blocks().map(|blocks| u64::from(blocks.end) * page_size_bytes);
+    drop(pool);
     let pages = || (0..frontier).map(PageId);
     let mut tails = vec![meta::Tails::new(); CLASS_NUMBERS];
     let mut rankings = vec![[0; 3]; CLASS_NUMBERS];
@@ -238,6 +277,8 @@ fn collect_saved(cache: &Cache, stop: Stop) -> Saved {
     }
     let nanos = (stop.unix_time.as_nanos() as u64).to_le_bytes();
     Saved {
+        memory_limit_bytes: u64::from(limit) * page_size_bytes,
+        arena_size_bytes: end.unwrap_or(space.memory.size_bytes() as u64),
         generation: KeyHasher::new(space.config.hash_seed).hash(&nanos),
         stop,
         flush: space.flush.saved(),
@@ -246,6 +287,7 @@ fn collect_saved(cache: &Cache, stop: Stop) -> Saved {
         table: space.class_table(),
         retired,
         owners: pages().map(|id| space.memory.page(id).owner()).collect(),
+        holes,
         tails,
         rankings,
     }
@@ -258,7 +300,8 @@ fn read_saved(
     unix_time: Duration,
 ) -> Result<Result<Saved, ColdReason>, RestartError> {
     let Some(text) = file.read_meta()? else { return Ok(Err(ColdReason::NothingSaved)) };
-    match meta::parse(&text, config, config.arena_size_bytes()) {
+    let size_bytes = file.arena_size_bytes(config.page_size_bytes)?;
+    match meta::parse(&text, config, size_bytes) {
         None => Err(RestartError::MalformedMeta(file.meta_path())),
         Some(Ok(saved)) if saved.stop.unix_time > unix_time => Ok(Err(ColdReason::ClockBack)),
         Some(saved) => Ok(saved),

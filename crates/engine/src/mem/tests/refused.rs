@@ -501,10 +501,11 @@ fn a_file_that_is_too_short_or_already_mapped_is_refused() {
     let file = tempfile::tempfile().expect("a temporary file can be created");
     file.set_len(PAGE_SIZE_BYTES as u64).expect("the disk has room for one page");
     let map = |size_bytes| {
+        let sizes = (2 * PAGE_SIZE_BYTES, size_bytes as u64);
         let (kind, access) = (FileKind::Named, FileAccess::Writable);
-        Arena::of_file(file.as_fd(), size_bytes, HugePages::BySystem, kind, access)
+        Arena::of_file(file.as_fd(), sizes, HugePages::BySystem, kind, access)
     };
-    assert!(map(PAGE_SIZE_BYTES + 1).is_err(), "a file that is shorter than the arena is refused");
+    assert!(map(PAGE_SIZE_BYTES + 1).is_err(), "a file that is shorter than its pages is refused");
     let first = map(PAGE_SIZE_BYTES).expect("a file that no arena maps is accepted");
     assert!(map(PAGE_SIZE_BYTES).is_err(), "a file that another arena maps is refused");
     drop(first);

@@ -134,6 +134,10 @@ static ALLOWED_WITH_FILES: &[Call] = &[
     call!(SYS_unlinkat),
 ];
 
+/// The calls of a server with a memory file (`-e`), whose file becomes longer and gets holes when the memory limit changes.
+static ALLOWED_WITH_MEMORY_FILE: &[Call] =
+    &[call!(SYS_fallocate), call!(SYS_ftruncate), call!(SYS_fstatfs)];
+
 /// The calls of a server that uses io_uring. Its rings exist before the first filter, and each is restricted to the
 /// operations in use. A worker enables its ring when it starts; afterwards, there is nothing to register.
 static ALLOWED_WITH_URING: &[Call] =
@@ -232,6 +236,8 @@ static FORBIDDEN_WITHOUT_URING: &[Call] =
 pub struct Features {
     /// The server opens or changes files after its start.
     pub accesses_files: bool,
+    /// The server has a memory file (`-e`).
+    pub has_memory_file: bool,
     pub uses_uring: bool,
     /// Another process can take over (`-o upgradable`).
     pub is_upgradable: bool,
@@ -241,6 +247,7 @@ pub struct Features {
 fn allowed_tables(features: Features) -> Vec<&'static [Call]> {
     let mut tables = vec![ALLOWED];
     tables.extend(features.accesses_files.then_some(ALLOWED_WITH_FILES));
+    tables.extend(features.has_memory_file.then_some(ALLOWED_WITH_MEMORY_FILE));
     tables.extend(features.uses_uring.then_some(ALLOWED_WITH_URING));
     tables.extend(features.is_upgradable.then_some(ALLOWED_WITH_UPGRADES));
     tables
@@ -314,8 +321,9 @@ impl Condition {
 #[cfg(test)]
 mod tests {
     use super::{
-        ALLOWED, ALLOWED_DURING_START, ALLOWED_WITH_FILES, ALLOWED_WITH_UPGRADES,
-        ALLOWED_WITH_URING, Always, Call, FORBIDDEN, FORBIDDEN_WITHOUT_URING, Features, Filters,
+        ALLOWED, ALLOWED_DURING_START, ALLOWED_WITH_FILES, ALLOWED_WITH_MEMORY_FILE,
+        ALLOWED_WITH_UPGRADES, ALLOWED_WITH_URING, Always, Call, FORBIDDEN,
+        FORBIDDEN_WITHOUT_URING, Features, Filters,
     };
     use std::collections::BTreeSet;
 
@@ -328,7 +336,7 @@ mod tests {
     #[test]
     fn no_call_is_both_allowed_and_forbidden() {
         let allowed = ALLOWED.iter().chain(ALLOWED_WITH_FILES).chain(ALLOWED_WITH_URING);
-        let allowed = allowed.chain(ALLOWED_WITH_UPGRADES);
+        let allowed = allowed.chain(ALLOWED_WITH_UPGRADES).chain(ALLOWED_WITH_MEMORY_FILE);
         let allowed: BTreeSet<i64> = allowed.map(|call| call.number).collect();
         let both: Vec<_> = unconditional(FORBIDDEN).intersection(&allowed).copied().collect();
         assert_eq!(both, [0; 0], "the numbers of the calls in both tables");
@@ -340,6 +348,7 @@ mod tests {
         for table in [
             ALLOWED,
             ALLOWED_WITH_FILES,
+            ALLOWED_WITH_MEMORY_FILE,
             ALLOWED_WITH_URING,
             ALLOWED_WITH_UPGRADES,
             ALLOWED_DURING_START,

@@ -59,6 +59,7 @@ impl Confinement {
         let folders = files::folders(settings);
         let features = Features {
             accesses_files: !folders.is_empty(),
+            has_memory_file: settings.memory_file.is_some(),
             uses_uring: io == IoKind::Uring,
             is_upgradable: settings.control_path.is_some(),
         };

@@ -23,7 +23,7 @@ fn a_reset_allocates_all_blocks_with_and_without_fallocate() {
             |file, size_bytes| file.reset(size_bytes).expect("the file system has room"),
             |file, size_bytes| {
                 file.mark(size_bytes).expect("the file system has room");
-                file.write_blocks(size_bytes).expect("the file system has room");
+                file.write_zeros(0..size_bytes).expect("the file system has room");
             },
         ];
         for reset in resets {

@@ -144,7 +144,7 @@ fn a_cache_with_another_layout_is_refused() {
     let adopt = |config: &EngineConfig, saved: &Saved| saved.adopt(config, None, STARTED);
     let classes = ClassTable::explicit(&[128, 1024], 1024).expect("the sizes are valid");
     for (other, name) in [
-        (EngineConfig { memory_limit_bytes: 2 << 20, ..config.clone() }, "memory_limit_bytes"),
+        (EngineConfig { page_size_bytes: 32 << 10, ..config.clone() }, "page_size_bytes"),
         (EngineConfig { classes, ..config.clone() }, "chunk_sizes"),
     ] {
         assert_ne!(Engine::layout(&other), Engine::layout(&config));
@@ -152,7 +152,7 @@ fn a_cache_with_another_layout_is_refused() {
         assert_eq!(same(&refused), Some(name), "{refused}");
     }
     let text = saved.text();
-    let refused = adopt(&config, &saved.with_text(&text.replace("format 5", "format 999")));
+    let refused = adopt(&config, &saved.with_text(&text.replace("format 6", "format 999")));
     let expected = ColdReason::OtherFormat("999".to_owned());
     assert!(matches!(refused, Err(AdoptError::State(reason)) if reason == expected));
     for damaged in ["", &text[1..]] {

@@ -5,6 +5,7 @@ mod blocks;
 mod damage;
 mod handover;
 mod origin;
+mod resize;
 mod warm;
 
 use super::{Start, Stop, Warm};

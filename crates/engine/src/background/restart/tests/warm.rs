@@ -167,7 +167,6 @@ fn a_start_with_a_file_that_was_not_saved_or_was_restored_before_is_cold() {
 fn a_start_with_a_changed_setting_is_cold_and_names_the_setting() {
     let base = small_config();
     let others = [
-        ("memory_limit_bytes", EngineConfig { memory_limit_bytes: 2 << 20, ..base.clone() }),
         ("page_size_bytes", EngineConfig { page_size_bytes: 32 << 10, ..base.clone() }),
         (
             "chunk_sizes",
