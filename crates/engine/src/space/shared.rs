@@ -8,19 +8,19 @@ use super::spares::Spares;
 use super::work_clock::WorkClock;
 use crate::class::{CHAINED, Class, TABLE_NUMBERS};
 use crate::config::EngineConfig;
+use crate::counted_lock::{CountedGuard, CountedLock, LockCounts};
 use crate::evict::{ClassOrder, ItemCosts, LruConfig, Segments};
 use crate::heap::Pool;
 use crate::heap::SizeMap;
 use crate::index::Index;
 use crate::layout::{ChunkAddress, ClassTable};
-use crate::lock_counts::{self, Row};
 use crate::mem::{
     Arena, Item, Linked, MappingError, Memory, Page, PageState, ReadAccess, ReadsMeta, prefetch,
 };
 use crate::stats::{ClassStats, HandleCounters, PageStats};
 pub use slabwise_base::AccessKind;
 use slabwise_base::density::Densities;
-use slabwise_base::sync::{Mutex, MutexGuard, lock};
+use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, Expiry, Ghosts, KeyHasher, Now, PageId, Seconds, Uses};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub struct Space {
     /// The spare chunks of all handles.
     pub spares: Spares,
     /// The pages that no class owns.
-    pool: Mutex<Pool>,
+    pool: CountedLock<Pool>,
     /// One class per number that a class table may use, indexed by the number.
     pub classes: Box<[Class]>,
     /// The class [`CHAINED`], which queues all chained items.
@@ -147,7 +147,7 @@ impl Space {
         };
         let space = Space {
             hasher: KeyHasher::new(config.hash_seed),
-            pool: Mutex::new(Pool::new(config.pages_within(config.memory_limit_bytes))),
+            pool: CountedLock::new(Pool::new(config.pages_within(config.memory_limit_bytes))),
             classes: (0..TABLE_NUMBERS as u8).map(vacant).collect(),
             chained: vacant(CHAINED.0),
             tables: Mutex::new(Tables {
@@ -213,9 +213,13 @@ impl Space {
     }
 
     /// Locks the page pool.
-    pub fn lock_pool(&self) -> MutexGuard<'_, Pool> {
-        lock_counts::count(Row::Pool);
-        lock(&self.pool)
+    pub fn lock_pool(&self) -> CountedGuard<'_, Pool> {
+        self.pool.lock()
+    }
+
+    /// Returns the counts of the lock of the page pool.
+    pub fn pool_lock_counts(&self) -> LockCounts {
+        self.pool.counts()
     }
 
     /// Returns the numbers of held and free pages, and the limits.
