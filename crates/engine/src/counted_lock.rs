@@ -224,7 +224,8 @@ mod tests {
     #[test]
     fn statistics_of_locks_find_the_busiest_lock_and_subtract_earlier_counts_of_each_lock() {
         let counts = |taken| LockCounts { taken, contended: taken / 2, wait_nanos: taken * 10 };
-        let stats = |taken: [u64; 3]| LockStats { kind: LockKind::Class, locks: taken.map(counts).into() };
+        let stats =
+            |taken: [u64; 3]| LockStats { kind: LockKind::Class, locks: taken.map(counts).into() };
         let (earlier, later) = (stats([100, 0, 4]), stats([104, 0, 24]));
         assert_eq!(later.busiest(), counts(104));
         let since = later.since(Some(&earlier));

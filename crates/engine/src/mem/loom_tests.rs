@@ -53,7 +53,9 @@ impl Cache {
             Mutex::new(Class { token, queue: List::EMPTY })
         };
         Cache {
-            stripe: CountedLock::new(Stripe::of_count(1, &memory).next().expect("there is one stripe")),
+            stripe: CountedLock::new(
+                Stripe::of_count(1, &memory).next().expect("there is one stripe"),
+            ),
             small: class(ClassId(0), 512),
             large: class(ClassId(1), 1024),
             chained: class(CHAINED, 0),

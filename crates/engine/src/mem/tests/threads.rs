@@ -38,7 +38,8 @@ impl Cache {
         let mut token = memory.class_token(SMALL);
         token.set_chunk_size(512);
         token.adopt(memory.next_new_page().expect("the arena has an unused page"));
-        let stripes = Stripe::of_count(STRIPE_COUNT as usize, &memory).map(CountedLock::new).collect();
+        let stripes =
+            Stripe::of_count(STRIPE_COUNT as usize, &memory).map(CountedLock::new).collect();
         Cache { memory, stripes, class: Mutex::new(Class { token, queue: List::EMPTY }) }
     }
 
