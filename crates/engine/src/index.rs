@@ -41,6 +41,10 @@ struct LockedStripe {
     bucket_count: AtomicU32,
 }
 
+// The counts of the lock fit into the two cache lines that a stripe takes.
+#[cfg(not(any(loom, shuttle)))]
+const _: () = assert!(size_of::<LockedStripe>() == 128, "a stripe takes two cache lines");
+
 /// The size of a stripe's table.
 struct TableSize {
     bytes: usize,

@@ -37,6 +37,10 @@ pub const HELP_UNITS: u32 = 16;
 /// at twice the rate at which the class evicts pages of items.
 const HELP_CHUNKS_DEFAULT: u32 = 4;
 
+/// Data in cache lines of its own, because threads change it often, and every operation reads the data next to it.
+#[repr(align(128))]
+struct OwnLines<T>(T);
+
 /// The memory of a cache, and all data structures over this memory.
 pub struct Space {
     /// The configuration with which the engine was created. The class table and the memory limit may have changed
@@ -49,7 +53,7 @@ pub struct Space {
     /// The spare chunks of all handles.
     pub spares: Spares,
     /// The pages that no class owns.
-    pool: CountedLock<Pool>,
+    pool: OwnLines<CountedLock<Pool>>,
     /// One class per number that a class table may use, indexed by the number.
     pub classes: Box<[Class]>,
     /// The class [`CHAINED`], which queues all chained items.
@@ -147,7 +151,9 @@ impl Space {
         };
         let space = Space {
             hasher: KeyHasher::new(config.hash_seed),
-            pool: CountedLock::new(Pool::new(config.pages_within(config.memory_limit_bytes))),
+            pool: OwnLines(CountedLock::new(Pool::new(
+                config.pages_within(config.memory_limit_bytes),
+            ))),
             classes: (0..TABLE_NUMBERS as u8).map(vacant).collect(),
             chained: vacant(CHAINED.0),
             tables: Mutex::new(Tables {
@@ -214,12 +220,12 @@ impl Space {
 
     /// Locks the page pool.
     pub fn lock_pool(&self) -> CountedGuard<'_, Pool> {
-        self.pool.lock()
+        self.pool.0.lock()
     }
 
     /// Returns the counts of the lock of the page pool.
     pub fn pool_lock_counts(&self) -> LockCounts {
-        self.pool.counts()
+        self.pool.0.counts()
     }
 
     /// Returns the numbers of held and free pages, and the limits.
