@@ -189,7 +189,7 @@ fn values_are_consistent_while_threads_write_evict_and_free() {
     });
     let class = lock(&cache.class);
     let queued = class.queue.iter_from_tail(&class.token).count() as u64;
-    let linked: usize = cache.stripes.iter().map(|stripe| lock(stripe).table().item_count()).sum();
+    let linked: usize = cache.stripes.iter().map(|stripe| stripe.lock().table().item_count()).sum();
     let count = class.queue.count();
     assert_eq!(queued, count, "the queue counts its items");
     assert_eq!(linked as u64, count, "each item in the index is in the queue");
