@@ -140,7 +140,7 @@ impl Class {
         self.state.lock()
     }
 
-    /// Locks the class without counting this, for statistics.
+    /// Locks the class without counting this, for statistics and for a new engine.
     pub fn lock_uncounted(&self) -> CountedGuard<'_, ClassState> {
         self.state.lock_uncounted()
     }

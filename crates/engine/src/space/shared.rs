@@ -185,7 +185,7 @@ impl Space {
             config,
         };
         for (id, chunk_size_bytes) in space.config.classes.classes() {
-            space.class(id).lock().establish(chunk_size_bytes);
+            space.class(id).lock_uncounted().establish(chunk_size_bytes);
         }
         space.charge_tables();
         Ok(space)
