@@ -31,8 +31,21 @@ enum Kind {
     MetaGet,
     /// Sets of random keys.
     Set,
+    /// Gets and sets of random keys: ten gets for each set, in random order.
+    Mixed,
     /// Sets of all keys, each once, in ascending order.
     Fill,
+}
+
+impl Kind {
+    /// Returns the kind of the next request.
+    fn next(self, random: &mut Random) -> Kind {
+        match self {
+            Kind::Mixed if random.below(11) == 0 => Kind::Set,
+            Kind::Mixed => Kind::Get,
+            kind => kind,
+        }
+    }
 }
 
 /// The requests to send.
@@ -94,13 +107,14 @@ fn empty_times() -> Times {
 impl Plan {
     /// Parses the command line.
     fn from_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Plan, String> {
-        const USAGE: &str = "usage: slabwise-bench-load ADDRESS get|mg|set|fill [connections=16] [pipeline=32] \
+        const USAGE: &str = "usage: slabwise-bench-load ADDRESS get|mg|set|mixed|fill [connections=16] [pipeline=32] \
                              [keys=1000000] [value_len=100] [requests=1000000] [rate=0]";
         let address = arguments.next().ok_or(USAGE)?.parse()?;
         let kind = match arguments.next().as_deref() {
             Some("get") => Kind::Get,
             Some("mg") => Kind::MetaGet,
             Some("set") => Kind::Set,
+            Some("mixed") => Kind::Mixed,
             Some("fill") => Kind::Fill,
             _ => return Err(USAGE.to_owned()),
         };
@@ -151,10 +165,17 @@ impl Plan {
         nanos.checked_div(u128::from(self.rate)).map(|nanos| nanos as u64)
     }
 
-    /// Appends the request for a key to `out`, and the expected reply to `reply`.
-    fn compose(&self, key: u64, value: &[u8], out: &mut Vec<u8>, reply: &mut Vec<u8>) {
+    /// Appends the request for a key to `out`, and the expected reply to `reply`. The kind is one of a single request.
+    fn compose(
+        &self,
+        (kind, key): (Kind, u64),
+        value: &[u8],
+        out: &mut Vec<u8>,
+        reply: &mut Vec<u8>,
+    ) {
         let (key, value_len) = (format!("k{key:014}"), self.value_len);
-        match self.kind {
+        match kind {
+            Kind::Mixed => unreachable!("a request is a get or a set"),
             Kind::Get => {
                 request::get(out, key.as_bytes());
                 reply.extend_from_slice(format!("VALUE {key} 0 {value_len}\r\n").as_bytes());
@@ -199,7 +220,8 @@ fn run_connection(plan: &Plan, clock: &Clock, index: u64) -> Result<Times, Strin
         for position in remaining.start..remaining.start + count {
             let key =
                 if plan.kind == Kind::Fill { position } else { random.next_u64() % plan.keys };
-            plan.compose(key, &value, &mut requests, &mut replies);
+            let kind = plan.kind.next(&mut random);
+            plan.compose((kind, key), &value, &mut requests, &mut replies);
         }
         let start = match plan.scheduled_nanos(index, batch) {
             Some(nanos) => wait_until(clock, run_start + nanos),

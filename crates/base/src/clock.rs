@@ -235,6 +235,14 @@ impl Clock {
     }
 }
 
+/// Calls `work`. Returns its result, and the time that it took in nanoseconds.
+#[expect(clippy::disallowed_methods, reason = "only this module reads the machine's clocks")]
+pub fn timed<R>(work: impl FnOnce() -> R) -> (R, u64) {
+    let start = Instant::now();
+    let result = work();
+    (result, start.elapsed().as_nanos() as u64)
+}
+
 /// Returns the machine's current Unix time.
 #[expect(clippy::disallowed_methods, reason = "only this module reads the machine's clocks")]
 pub fn unix_time() -> Duration {

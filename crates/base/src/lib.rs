@@ -18,7 +18,7 @@ pub mod sync;
 pub mod uses;
 
 pub use access::AccessKind;
-pub use clock::{Clock, Expiry, Moment, Now, Seconds, Ticks, WorkTime};
+pub use clock::{Clock, Expiry, Moment, Now, Seconds, Ticks, WorkTime, timed};
 pub use cost::Cost;
 pub use ghosts::Ghosts;
 pub use ids::{ClassId, HashedKey, KeyHasher, LookupKey, PageId, sampling};

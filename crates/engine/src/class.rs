@@ -20,19 +20,18 @@
 mod queues;
 mod spare_limits;
 
+use crate::counted_lock::{CountedGuard, CountedLock, LockCounts};
 use crate::evict::{
     ClassOrder, ItemCosts, ItemSizes, Lanes, Order, Position, QueueSplit, Segments, dispatch,
 };
 use crate::heap::ClassChoice;
 use crate::heap::Pages;
 pub use crate::layout::{CHAINED, CLASS_NUMBERS, TABLE_NUMBERS};
-use crate::lock_counts::{self, Row};
 use crate::mem::{
     Broken, ClassToken, List, OwnedChunk, PageImage, QueueKind, Restore, Takeover, UnusedPage,
 };
 use crate::stats::ClassCounters;
 use slabwise_base::density::Densities;
-use slabwise_base::sync::{Mutex, MutexGuard, lock};
 use slabwise_base::{ClassId, PageId, Seconds, WorkTime};
 pub use spare_limits::SpareLimits;
 use std::sync::Arc;
@@ -98,7 +97,7 @@ pub struct ClassState {
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Class {
-    state: Mutex<ClassState>,
+    state: CountedLock<ClassState>,
     /// The value that [`Class::costs_differ_widely`] returns. The [`ClassState`] shares this value, and changes it
     /// under the lock.
     costs_differ_widely: Arc<AtomicBool>,
@@ -126,7 +125,7 @@ impl Class {
             evicted_age_set_at: Seconds::default(),
             counters: ClassCounters::default(),
         };
-        Class { state: Mutex::new(state), costs_differ_widely }
+        Class { state: CountedLock::new(state), costs_differ_widely }
     }
 
     /// Returns true if the costs of the class's items differed so widely at its last eviction that every hit should
@@ -136,9 +135,19 @@ impl Class {
         self.costs_differ_widely.load(Relaxed)
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, ClassState> {
-        lock_counts::count(Row::Class);
-        lock(&self.state)
+    #[inline]
+    pub fn lock(&self) -> CountedGuard<'_, ClassState> {
+        self.state.lock()
+    }
+
+    /// Locks the class without counting this, for statistics and for a new engine.
+    pub fn lock_uncounted(&self) -> CountedGuard<'_, ClassState> {
+        self.state.lock_uncounted()
+    }
+
+    /// Returns the counts of the lock.
+    pub fn lock_counts(&self) -> LockCounts {
+        self.state.counts()
     }
 }
 

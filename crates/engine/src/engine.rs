@@ -2,6 +2,7 @@
 //! do background work in bounded steps.
 
 mod handover;
+mod locks;
 
 use crate::background::{
     Adopted, ArenaFile, CrawlStep, CrawledItem, Crawler, LimitError, Progress, RestartError, Start,
@@ -229,7 +230,7 @@ impl Engine {
         if self.space().is_moving.load(Relaxed) {
             return Err(ReassignError::Running);
         }
-        lock(&self.cache.mover).reassign(self.space(), victim, receiver, reason, now)
+        self.cache.mover.lock().reassign(self.space(), victim, receiver, reason, now)
     }
 
     /// Begins to evict all items of a page, and then gives the page to `receiver`, which may be its present owner.
@@ -241,7 +242,7 @@ impl Engine {
         reason: &'static str,
         now: Now,
     ) -> Result<(), ReassignError> {
-        lock(&self.cache.mover).evict_page(self.space(), page, receiver, reason, now)
+        self.cache.mover.lock().evict_page(self.space(), page, receiver, reason, now)
     }
 
     /// Plans page moves, in this order, instead of the planned moves that have not begun. Calls of
@@ -249,18 +250,18 @@ impl Engine {
     /// store that finds no free chunk visits some chunks of that page. A move that is no longer possible when its turn
     /// comes is dropped.
     pub fn plan_moves(&self, moves: Vec<PlannedMove>) {
-        lock(&self.cache.mover).plan(moves);
+        self.cache.mover.lock().plan(moves);
     }
 
     /// True if a page is moving, or a planned move has not begun.
     pub fn has_planned_moves(&self) -> bool {
-        let mover = lock(&self.cache.mover);
+        let mover = self.cache.mover.lock();
         mover.job.is_some() || !mover.planned.is_empty()
     }
 
     /// Returns the planned moves that have begun or were dropped since the last call, oldest first.
     pub fn take_begun_moves(&self) -> Vec<BegunMove> {
-        std::mem::take(&mut lock(&self.cache.mover).begun)
+        std::mem::take(&mut self.cache.mover.lock().begun)
     }
 
     /// Sets the mean number of chunks of the moving page that a store in the receiver visits if it finds no free chunk,
@@ -298,31 +299,31 @@ impl Engine {
     /// Runs one step of the mover, which visits up to `budget_chunks` chunks of the page that is moving. If no page is
     /// moving, the step begins to empty a page of a retired class, or a page beyond a lowered memory limit.
     pub fn mover_step(&self, budget_chunks: usize, at: impl Into<Moment>) -> MoverStep {
-        lock(&self.cache.mover).step(self.space(), budget_chunks, at.into())
+        self.cache.mover.lock().step(self.space(), budget_chunks, at.into())
     }
 
     /// Returns the number of chunks of the page that is moving. `None`: no page is moving.
     pub fn chunks_of_moving_page(&self) -> Option<usize> {
-        let mover = lock(&self.cache.mover);
+        let mover = self.cache.mover.lock();
         mover.job.as_ref().map(|job| self.config().page_size_bytes / job.chunk_size_bytes)
     }
 
     /// Returns the number of gets since the move in progress began. `None`: no page is moving.
     pub fn gets_of_moving_page(&self) -> Option<u64> {
         let gets = self.gets_ever();
-        let mover = lock(&self.cache.mover);
+        let mover = self.cache.mover.lock();
         mover.job.as_ref().map(|job| gets.saturating_sub(job.start.gets))
     }
 
     /// Returns the mover's counters since the start.
     pub fn mover_counters(&self) -> MoverCounters {
-        lock(&self.cache.mover).counters
+        self.cache.mover.lock().counters
     }
 
     /// Returns the records of the last moves, oldest first. At most [`MOVE_RECORDS_MAX`](crate::MOVE_RECORDS_MAX) moves
     /// are recorded.
     pub fn move_log(&self) -> Vec<MoveRecord> {
-        lock(&self.cache.mover).log.iter().copied().collect()
+        self.cache.mover.lock().log.iter().copied().collect()
     }
 
     /// Runs one step of the LRU maintainer: at most `budget` rounds for each class. A round removes one item, or moves
@@ -397,7 +398,7 @@ impl Engine {
         let pages = space.page_stats();
         (stats.pages, stats.pages_free) = (pages.held, pages.free);
         stats.memory_limit_bytes = pages.limit * stats.page_size_bytes;
-        let mover = lock(&self.cache.mover);
+        let mover = self.cache.mover.lock();
         (stats.mover, stats.mover_running) = (mover.counters, mover.job.is_some());
         stats
     }
@@ -472,7 +473,7 @@ impl Engine {
     /// Returns the histogram of the sizes of all items, including chained items.
     pub fn item_sizes(&self) -> SizeHistogram {
         let mut histogram = SizeHistogram::default();
-        let add = |class: &Class| class.lock().sizes.add_to(&mut histogram);
+        let add = |class: &Class| class.lock_uncounted().sizes.add_to(&mut histogram);
         self.space().queueing_classes().for_each(add);
         histogram
     }
@@ -503,7 +504,7 @@ impl Engine {
     /// the number of allocations that found no memory in their class.
     pub fn evictions_ever(&self) -> u64 {
         let evictions = |class: &Class| {
-            let counters = class.lock().counters;
+            let counters = class.lock_uncounted().counters;
             let evicted = counters.evicted - counters.dropped_with_page;
             evicted + counters.out_of_memory + counters.allocated_in_larger_class
         };
@@ -524,7 +525,7 @@ fn add_class(
     class: &Class,
     registry: &[Arc<HandleCounters>],
 ) {
-    let state = class.lock();
+    let state = class.lock_uncounted();
     let (spare_count, now) = (space.spares.count(state.id()), space.work.now());
     stats.pages += u64::from(state.pages.token.page_count());
     stats.used_chunks += state.pages.used_count().saturating_sub(spare_count);

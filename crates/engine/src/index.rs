@@ -3,13 +3,12 @@
 //! The index consists of stripes. Each stripe has its own lock and its own table. The upper bits of a key's hash select
 //! the stripe. An operation on a key holds the lock of the stripe from the lookup to the end of the operation. Stripes
 //! share no data, so each table grows independently of the others, one bucket at a time.
+use crate::counted_lock::{CountedLock, LockCounts};
 use crate::layout::CHUNK_SIZE_BYTES_MIN;
-use crate::lock_counts::{self, Row};
 use crate::mem::{
     BucketSpace, Entry, HugePages, Linked, LockedTables, MappingError, Memory, NewItem,
     RestoredItem, Stripe, StripeGuard, buckets_max, home_of, prefetch,
 };
-use slabwise_base::sync::{Mutex, lock, try_lock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -36,11 +35,15 @@ pub const INDEX_UNEVEN_DIVISOR: u64 = 4;
 /// A stripe and its lock. Two locks are never in the same cache line, to avoid false sharing.
 #[repr(align(128))]
 struct LockedStripe {
-    stripe: Mutex<Stripe>,
+    stripe: CountedLock<Stripe>,
     /// The number of buckets of the stripe's table. A thread reads it without the lock to prefetch a bucket, so it may be
     /// out of date.
     bucket_count: AtomicU32,
 }
+
+// The counts of the lock fit into the two cache lines that a stripe takes.
+#[cfg(not(any(loom, shuttle)))]
+const _: () = assert!(size_of::<LockedStripe>() == 128, "a stripe takes two cache lines");
 
 /// The size of a stripe's table.
 struct TableSize {
@@ -58,7 +61,7 @@ impl TableSize {
 impl LockedStripe {
     fn new(stripe: Stripe) -> LockedStripe {
         let bucket_count = AtomicU32::new(stripe.table().bucket_count());
-        LockedStripe { stripe: Mutex::new(stripe), bucket_count }
+        LockedStripe { stripe: CountedLock::new(stripe), bucket_count }
     }
 
     /// Publishes the number of buckets of the stripe, which the caller has locked.
@@ -111,7 +114,7 @@ impl Index {
         let share = (bucket_count / self.stripes.len() as u64).min(u64::from(u32::MAX)) as u32;
         let mut size_bytes = 0;
         for locked in &self.stripes {
-            let mut stripe = lock(&locked.stripe);
+            let mut stripe = locked.stripe.lock_uncounted();
             stripe.presize(share);
             locked.note_growth(&stripe);
             size_bytes += stripe.table().size_bytes() as u64;
@@ -156,13 +159,12 @@ impl Index {
     /// Locks the stripe of a hash.
     #[inline]
     pub fn lock(&self, hash: u64) -> StripeGuard<'_> {
-        lock_counts::count(Row::Stripe);
-        lock(&self.stripes[self.stripe_of(hash)].stripe)
+        self.stripes[self.stripe_of(hash)].stripe.lock()
     }
 
     /// Locks the stripe of a hash. Returns `None` if another thread holds its lock.
     pub fn try_lock(&self, hash: u64) -> Option<StripeGuard<'_>> {
-        try_lock(&self.stripes[self.stripe_of(hash)].stripe)
+        self.stripes[self.stripe_of(hash)].stripe.try_lock()
     }
 
     /// Prefetches the stripe of a hash.
@@ -179,17 +181,23 @@ impl Index {
         self.buckets.prefetch(stripe, home_of(hash, count));
     }
 
-    /// Locks one stripe after the other and calls `visit` with each. No two stripes are locked at the same time.
+    /// Returns the counts of the lock of each stripe.
+    pub fn lock_counts(&self) -> Vec<LockCounts> {
+        self.stripes.iter().map(|it| it.stripe.counts()).collect()
+    }
+
+    /// Locks one stripe after the other and calls `visit` with each. No two stripes are locked at the same time. These
+    /// locks are not counted.
     pub fn for_each_stripe(&self, mut visit: impl FnMut(StripeGuard<'_>)) {
         for stripe in &self.stripes {
-            visit(lock(&stripe.stripe));
+            visit(stripe.stripe.lock_uncounted());
         }
     }
 
     /// Locks all stripes, and calls `visit` with their tables. Only for a handover, during which no other thread uses the
     /// index.
     pub fn with_all_locked<R>(&self, visit: impl FnOnce(LockedTables<'_, '_>) -> R) -> R {
-        let mut guards: Vec<_> = self.stripes.iter().map(|it| lock(&it.stripe)).collect();
+        let mut guards: Vec<_> = self.stripes.iter().map(|it| it.stripe.lock_uncounted()).collect();
         let result = visit(LockedTables::new(&mut guards));
         let mut size_bytes = 0;
         for (stripe, locked) in guards.iter().zip(&self.stripes) {

@@ -22,19 +22,20 @@
 //! A thread that needs several locks takes them in the order stripe, class, page pool (`docs/locking.md`). No thread
 //! holds one of these locks during a system call.
 //!
-//! Every thread uses its own [`Handle`]. The engine reads no clock: the caller passes the time to every operation. The
-//! engine starts no threads: the caller repeats the background steps, each of which takes a bounded time.
+//! Every thread uses its own [`Handle`]. The caller passes the time to every operation: the engine reads a clock only
+//! to measure how long a thread waits for a lock. The engine starts no threads: the caller repeats the background
+//! steps, each of which takes a bounded time.
 #![deny(unsafe_code)]
 
 mod background;
 mod class;
 mod config;
+mod counted_lock;
 mod engine;
 mod evict;
 mod heap;
 mod index;
 mod layout;
-mod lock_counts;
 #[cfg(all(test, loom))]
 mod loom_tests;
 #[allow(unsafe_code)]
@@ -50,6 +51,7 @@ pub use background::{
     Start, StateLens, Stop, Warm, saved_layout,
 };
 pub use config::{EngineConfig, MoverKind, SpareConfig, page_size_default};
+pub use counted_lock::{LockCounts, LockKind, LockStats};
 pub use engine::{AdoptedEngine, Adoption, CounterOwner, Engine, EngineError};
 pub use evict::{
     EvictionKind, EvictionOptions, GdWheelConfig, LruConfig, QueueSplit, RankedHits,

@@ -214,6 +214,8 @@ pub enum StatsRequest<'a> {
     Cost,
     /// The memory that clients use besides items, with its limits. memcached has no such subject.
     Memory,
+    /// How often threads have taken the locks of the cache and waited for them. memcached has no such subject.
+    Locks,
     /// The counts of the page mover and its last moves. memcached has no such subject.
     Moves,
     /// The miss-ratio curves of the classes. memcached has no such subject.
@@ -242,6 +244,7 @@ impl<'a> StatsRequest<'a> {
             b"slabs" => StatsRequest::Slabs,
             b"sizes" => StatsRequest::Sizes,
             b"cost" => StatsRequest::Cost,
+            b"locks" => StatsRequest::Locks,
             b"memory" => StatsRequest::Memory,
             b"moves" => StatsRequest::Moves,
             b"profile" => StatsRequest::Profile,

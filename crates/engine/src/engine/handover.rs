@@ -128,7 +128,7 @@ impl Engine {
             match owner {
                 CounterOwner::Cache => handle.add_named(name, count),
                 CounterOwner::Mover => {
-                    lock(&self.cache.mover).counters.add_named(name, count);
+                    self.cache.mover.lock().counters.add_named(name, count);
                 }
                 CounterOwner::Class(id) if id.index() < TABLE_NUMBERS => {
                     handle.class(id).add_named(name, count);

@@ -10,6 +10,7 @@ use super::memory::Memory;
 use super::spare::SpareSlots;
 use super::state::{QueueKind, State, StateWord};
 use super::stripe::{Entry, Removed, Stripe};
+use crate::counted_lock::CountedLock;
 use crate::layout::{CHAINED, ChunkAddress, ItemFields, ItemMeta, SizeModel};
 use loom::thread;
 use slabwise_base::sync::{Mutex, lock};
@@ -28,7 +29,7 @@ struct Class {
 /// A cache with one stripe and three classes.
 struct Cache {
     memory: Arc<Memory>,
-    stripe: Mutex<Stripe>,
+    stripe: CountedLock<Stripe>,
     /// A class with chunks of 512 bytes on page 0, for items and the heads of chained items.
     small: Mutex<Class>,
     /// A class with chunks of 1024 bytes on page 1, for bodies.
@@ -52,7 +53,9 @@ impl Cache {
             Mutex::new(Class { token, queue: List::EMPTY })
         };
         Cache {
-            stripe: Mutex::new(Stripe::of_count(1, &memory).next().expect("there is one stripe")),
+            stripe: CountedLock::new(
+                Stripe::of_count(1, &memory).next().expect("there is one stripe"),
+            ),
             small: class(ClassId(0), 512),
             large: class(ClassId(1), 1024),
             chained: class(CHAINED, 0),
@@ -73,7 +76,7 @@ impl Cache {
     /// Stores a value under the key `k`. Returns the address of the new item.
     fn set(&self, value: &[u8]) -> ChunkAddress {
         let item = self.new_item(value);
-        let (mut entry, remains) = match Entry::find(lock(&self.stripe), 0, b"k") {
+        let (mut entry, remains) = match Entry::find(self.stripe.lock(), 0, b"k") {
             Ok(mut entry) => {
                 let removed = entry.replace(item);
                 let remains = self.unlink(removed);
@@ -119,7 +122,7 @@ impl Cache {
 
     /// Deletes the item of the key `k`, if there is one.
     fn delete(&self) {
-        if let Ok(entry) = Entry::find(lock(&self.stripe), 0, b"k") {
+        if let Ok(entry) = Entry::find(self.stripe.lock(), 0, b"k") {
             let (guard, removed) = entry.remove();
             let remains = self.unlink(removed);
             drop(guard);
@@ -129,7 +132,7 @@ impl Cache {
 
     /// Pins the item of the key `k`, and returns its value, which is read after the stripe is unlocked.
     fn read(&self) -> Option<Vec<u8>> {
-        let pin = Entry::find(lock(&self.stripe), 0, b"k").ok()?.item().pin()?;
+        let pin = Entry::find(self.stripe.lock(), 0, b"k").ok()?.item().pin()?;
         let value = pin.item(&self.memory).value().flatten().copied().collect();
         self.free(self.memory.unpin(pin));
         Some(value)
@@ -198,7 +201,7 @@ fn loom_a_value_is_not_overwritten_while_it_is_read() {
         store_value_aa,
         |cache| {
             let mut entry =
-                Entry::find(lock(&cache.stripe), 0, b"k").ok().expect("the item is in the index");
+                Entry::find(cache.stripe.lock(), 0, b"k").ok().expect("the item is in the index");
             if let Some(mut access) = entry.value_access(None) {
                 access.overwrite(0, b"bb");
             }
@@ -217,7 +220,7 @@ fn loom_expiry_and_rank_are_read_consistently_under_the_class_lock() {
         store_value_aa,
         |cache| {
             let mut entry =
-                Entry::find(lock(&cache.stripe), 0, b"k").ok().expect("the item is in the index");
+                Entry::find(cache.stripe.lock(), 0, b"k").ok().expect("the item is in the index");
             let mut class = lock(&cache.small);
             let mut access = entry.meta_access(&mut class.token);
             access.set_rank(1);
@@ -244,7 +247,7 @@ fn loom_an_item_is_freed_once_if_an_eviction_races_with_a_delete_and_a_reuse() {
                 victim
             };
             assert_eq!(pin.item(&cache.memory).key(), b"k");
-            if let Ok(entry) = Entry::find_address(lock(&cache.stripe), 0, pin.address()) {
+            if let Ok(entry) = Entry::find_address(cache.stripe.lock(), 0, pin.address()) {
                 let removed = entry.remove().1;
                 let remains = removed.unlink(&cache.memory);
                 assert_eq!(remains, None, "an unlinked item with a pin is not freed");
@@ -304,7 +307,7 @@ fn store_chained(cache: &Cache) {
     let body = lock(&cache.large).token.take(PageId(1)).expect("page 1 has a free chunk");
     item.add_body(&cache.memory, body);
     item.body_mut(&cache.memory, 0, 0).copy_from_slice(b"long");
-    let mut entry = Entry::insert(lock(&cache.stripe), 0, item, |_| 0);
+    let mut entry = Entry::insert(cache.stripe.lock(), 0, item, |_| 0);
     let mut class = lock(&cache.chained);
     let Class { token, queue } = &mut *class;
     queue.push_head(token, entry.entered(), QueueKind::Hot, 1);
@@ -319,7 +322,7 @@ fn move_body(cache: &Cache) {
         let PinOutcome::Pinned(pin) = class.token.pin_head_of(body, &mover) else { return };
         (pin, class.token.take(PageId(1)).expect("page 1 has a free chunk"))
     };
-    let carried = match Entry::find_address(lock(&cache.stripe), 0, pin.address()) {
+    let carried = match Entry::find_address(cache.stripe.lock(), 0, pin.address()) {
         Ok(mut entry) => entry.move_body(body, chunk, &pin, &mut mover),
         Err(_) => Err(chunk),
     };

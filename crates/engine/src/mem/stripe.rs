@@ -16,9 +16,9 @@ use super::mapping::HugePages;
 use super::memory::Memory;
 use super::state::State;
 use super::table::{Position, Table};
+use crate::counted_lock::CountedGuard;
 use crate::layout::ChunkAddress;
 use slabwise_base::ClassId;
-use slabwise_base::sync::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -31,7 +31,7 @@ pub struct Stripe {
 }
 
 /// A locked stripe.
-pub type StripeGuard<'i> = MutexGuard<'i, Stripe>;
+pub type StripeGuard<'i> = CountedGuard<'i, Stripe>;
 
 /// An item in the table of a locked stripe. The entry holds the lock of the stripe.
 pub struct Entry<'i> {

@@ -20,7 +20,6 @@ use crate::class::ClassState;
 use crate::heap::ClassChoice;
 use crate::mem::OwnedChunk;
 use crate::space::{DetachedBatch, Evicted};
-use slabwise_base::sync::{lock, try_lock};
 use slabwise_base::{ClassId, Now};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -93,7 +92,7 @@ impl Cache {
         }
         let mut blocked = Vec::new();
         for _ in 0..SEIZED_PAGES_MAX {
-            if !lock(&self.mover).seize_page(&self.space, choice.id, &mut blocked, now) {
+            if !self.mover.lock().seize_page(&self.space, choice.id, &mut blocked, now) {
                 break;
             }
             match self.allocate_in(choice, now, None) {
@@ -235,7 +234,7 @@ impl Cache {
         if units == 0 {
             return false;
         }
-        let mover = try_lock(&self.mover);
+        let mover = self.mover.try_lock();
         mover.is_some_and(|mut mover| mover.help(&self.space, class, units, now))
     }
 }

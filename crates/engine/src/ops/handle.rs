@@ -7,12 +7,12 @@
 use super::item::ItemView;
 use super::own_spares::OwnSpares;
 use crate::config::EngineConfig;
+use crate::counted_lock::CountedLock;
 use crate::mem::{Arena, Entry, Linked, MappingError, NewItem, State, StripeGuard, UnlinkedChunks};
 use crate::mover::Mover;
 use crate::space::{AccessKind, InvalidReason, Space};
 use crate::stats::{ClassOperations, HandleCounters};
 use slabwise_base::random::mix;
-use slabwise_base::sync::Mutex;
 use slabwise_base::{ClassId, Expiry, HashedKey, LookupKey, Now, WorkTime};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const PREFETCHED_KEYS_MAX: usize = 32;
 /// The state that all handles share: the space, and the mover of pages between the classes.
 pub struct Cache {
     pub space: Space,
-    pub mover: Mutex<Mover>,
+    pub mover: CountedLock<Mover>,
 }
 
 impl Cache {
@@ -32,7 +32,7 @@ impl Cache {
     /// index.
     pub fn new(config: EngineConfig, arena: Arena) -> Result<Cache, MappingError> {
         let space = Space::new(config, arena)?;
-        let mover = Mutex::new(Mover::new(&space.memory));
+        let mover = CountedLock::new(Mover::new(&space.memory));
         Ok(Cache { space, mover })
     }
 }

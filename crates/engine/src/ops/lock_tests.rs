@@ -1,7 +1,6 @@
 //! Tests of the number of locks that a set takes, with and without spare chunks.
 
 use super::{Handle, StoreMode, StoreOutcome};
-use crate::lock_counts::counts;
 use crate::{Engine, EngineConfig, ItemMeta, SpareConfig};
 use slabwise_base::Clock;
 
@@ -31,16 +30,23 @@ fn set(handle: &mut Handle<'_>, key: u64, value_len: ValueLen, clock: &Clock) {
     assert!(matches!(outcome, StoreOutcome::Stored { .. }), "{outcome:?}");
 }
 
+/// Returns how often the locks of the stripes, of the classes and of the page pool were taken.
+fn counts(engine: &Engine) -> [u64; 3] {
+    let [_, stripe, class, pool] = engine.lock_stats().map(|locks| locks.total());
+    assert_eq!(stripe.contended + class.contended + pool.contended, 0, "there is one thread");
+    [stripe.taken, class.taken, pool.taken]
+}
+
 /// Returns the mean number of locks that a set of these keys takes: of a stripe, of a class, and of the page pool.
 fn locks_per_set(
-    handle: &mut Handle<'_>,
+    (engine, handle): (&Engine, &mut Handle<'_>),
     keys: std::ops::Range<u64>,
     value_len: ValueLen,
     clock: &Clock,
 ) -> [f64; 3] {
-    let (before, count) = (counts(), (keys.end - keys.start) as f64);
+    let (before, count) = (counts(engine), (keys.end - keys.start) as f64);
     keys.for_each(|key| set(handle, key, value_len, clock));
-    let after = counts();
+    let after = counts(engine);
     std::array::from_fn(|row| (after[row] - before[row]) as f64 / count)
 }
 
@@ -59,14 +65,14 @@ fn measure(spares: SpareConfig, value_len: ValueLen) -> Locks {
     let (engine, clock) = (engine(spares), Clock::manual());
     let mut handle = engine.handle();
     (0..SETS).for_each(|key| set(&mut handle, key, value_len, &clock));
-    let new = locks_per_set(&mut handle, SETS..2 * SETS, value_len, &clock);
+    let new = locks_per_set((&engine, &mut handle), SETS..2 * SETS, value_len, &clock);
     (2 * SETS..ITEMS).for_each(|key| set(&mut handle, key, value_len, &clock));
     let evicted = || engine.stats(clock.now()).total.counters.evicted;
     let before = evicted();
-    let evicting = locks_per_set(&mut handle, ITEMS..ITEMS + SETS, value_len, &clock);
+    let evicting = locks_per_set((&engine, &mut handle), ITEMS..ITEMS + SETS, value_len, &clock);
     let per_set = (evicted() - before) as f64 / SETS as f64;
     assert!((0.95..1.05).contains(&per_set), "a set evicts {per_set} items in the mean");
-    let replacing = locks_per_set(&mut handle, ITEMS..ITEMS + SETS, value_len, &clock);
+    let replacing = locks_per_set((&engine, &mut handle), ITEMS..ITEMS + SETS, value_len, &clock);
     let locks = Locks { new, replacing, evicting };
     println!("{spares:?}: {locks:.2?}");
     drop(handle);

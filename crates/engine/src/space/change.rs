@@ -92,7 +92,7 @@ impl Space {
     /// ascending order of chunk sizes. The caller holds the lock of the tables.
     pub fn non_vacant_classes(&self) -> Vec<(ClassId, usize, ClassStatus)> {
         let read = |class: &Class| {
-            let state = class.lock();
+            let state = class.lock_uncounted();
             (state.id(), state.chunk_size_bytes(), state.status())
         };
         let mut classes: Vec<_> = self.classes.iter().map(read).collect();

@@ -16,11 +16,11 @@ use super::observers::Eviction;
 use super::shared::{AccessKind, Space};
 use super::work_clock::WorkClock;
 use crate::class::{CHAINED, ClassState, ClassStatus, VictimStep};
+use crate::counted_lock::CountedGuard;
 use crate::evict::{COLDEST_FIRST, Lane, Move, Place, Position};
 use crate::mem::{
     Entry, OwnedChunk, Pin, QueueKind, Queued, Removed, SPARES_MAX, Slot, State, UnlinkedChunks,
 };
-use slabwise_base::sync::MutexGuard;
 use slabwise_base::{ClassId, Expiry, Now, WorkTime};
 use std::cmp::Reverse;
 
@@ -446,9 +446,9 @@ impl Space {
     /// item, returns the lock.
     pub fn reclaim_tail<'c>(
         &self,
-        mut state: MutexGuard<'c, ClassState>,
+        mut state: CountedGuard<'c, ClassState>,
         now: Now,
-    ) -> Option<MutexGuard<'c, ClassState>> {
+    ) -> Option<CountedGuard<'c, ClassState>> {
         let Some(place) = self.invalid_tail(&state, now) else { return Some(state) };
         let is_fetched = state.tail(place).is_some_and(|ended| ended.state().fetched());
         state.counters.reclaimed += 1;

@@ -44,11 +44,16 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
+/// A number that every store changes. It is in cache lines of its own, because every lookup reads the numbers next to it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct StoreCounter(AtomicU64);
+
 /// The source of CAS values, and the state of flushes.
 #[derive(Debug, Default)]
 pub struct Flush {
     /// The last CAS value that the engine assigned.
-    last_cas: AtomicU64,
+    last_cas: StoreCounter,
     /// The highest CAS value of the items that the last flush invalidated. Applies only to CAS values that the engine
     /// assigned.
     cas_bound: AtomicU64,
@@ -83,7 +88,7 @@ impl Flush {
 
     fn invalidate(&self, clock: &WorkClock) {
         self.mark.set(clock.read_and_advance());
-        self.cas_bound.fetch_max(self.last_cas.load(Relaxed), Relaxed);
+        self.cas_bound.fetch_max(self.last_cas.0.load(Relaxed), Relaxed);
     }
 
     /// Assigns a CAS value to an item: the value that a client chose, or the engine's next value. The caller owns the
@@ -103,7 +108,7 @@ impl Flush {
                 item.set_cas(cas);
             }
             None => {
-                item.set_cas(self.last_cas.fetch_add(1, Relaxed) + 1);
+                item.set_cas(self.last_cas.0.fetch_add(1, Relaxed) + 1);
                 item.marks().set_given_cas(false);
             }
         }
@@ -149,7 +154,7 @@ impl Flush {
     /// Returns the state that survives a restart.
     pub fn saved(&self) -> FlushSaved {
         FlushSaved {
-            last_cas: self.last_cas.load(Relaxed),
+            last_cas: self.last_cas.0.load(Relaxed),
             cas_bound: self.cas_bound.load(Relaxed),
             due_second: self.due_second.load(Relaxed),
             mark: self.mark.0.load(Relaxed),
@@ -158,7 +163,7 @@ impl Flush {
 
     /// Restores the state of an earlier process.
     pub fn restore(&self, saved: FlushSaved) {
-        self.last_cas.store(saved.last_cas, Relaxed);
+        self.last_cas.0.store(saved.last_cas, Relaxed);
         self.cas_bound.store(saved.cas_bound, Relaxed);
         self.due_second.store(saved.due_second, Relaxed);
         self.mark.0.store(saved.mark, Relaxed);

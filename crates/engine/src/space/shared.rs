@@ -8,11 +8,11 @@ use super::spares::Spares;
 use super::work_clock::WorkClock;
 use crate::class::{CHAINED, Class, TABLE_NUMBERS};
 use crate::config::EngineConfig;
+use crate::counted_lock::{CountedGuard, CountedLock, LockCounts};
 use crate::evict::{ClassOrder, ItemCosts, LruConfig, Segments};
 use crate::heap::SizeMap;
 use crate::index::Index;
 use crate::layout::{ChunkAddress, ClassTable};
-use crate::lock_counts::{self, Row};
 use crate::mem::{
     Arena, Item, Linked, MappingError, Memory, Page, PageState, ReadAccess, ReadsMeta, prefetch,
 };
@@ -20,7 +20,7 @@ use crate::pool::Pool;
 use crate::stats::{ClassStats, HandleCounters, PageStats};
 pub use slabwise_base::AccessKind;
 use slabwise_base::density::Densities;
-use slabwise_base::sync::{Mutex, MutexGuard, lock, try_lock};
+use slabwise_base::sync::{Mutex, lock, try_lock};
 use slabwise_base::{ClassId, Expiry, Ghosts, KeyHasher, Now, PageId, Seconds, Uses};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,6 +37,10 @@ pub const HELP_UNITS: u32 = 16;
 /// at twice the rate at which the class evicts pages of items.
 const HELP_CHUNKS_DEFAULT: u32 = 4;
 
+/// Data in cache lines of its own, because threads change it often, and every operation reads the data next to it.
+#[repr(align(128))]
+struct OwnLines<T>(T);
+
 /// The memory of a cache, and all data structures over this memory.
 pub struct Space {
     /// The configuration with which the engine was created. The class table and the memory limit may have changed
@@ -49,7 +53,7 @@ pub struct Space {
     /// The spare chunks of all handles.
     pub spares: Spares,
     /// The pages that no class owns.
-    pool: Mutex<Pool>,
+    pool: OwnLines<CountedLock<Pool>>,
     /// The right to change the memory limit, and to allocate or free blocks of a memory file (ONE-RESIZE in `pool.rs`). It is
     /// held during system calls.
     pub resize: Mutex<()>,
@@ -150,7 +154,9 @@ impl Space {
         };
         let space = Space {
             hasher: KeyHasher::new(config.hash_seed),
-            pool: Mutex::new(Pool::new(config.pages_within(config.memory_limit_bytes))),
+            pool: OwnLines(CountedLock::new(Pool::new(
+                config.pages_within(config.memory_limit_bytes),
+            ))),
             resize: Mutex::new(()),
             classes: (0..TABLE_NUMBERS as u8).map(vacant).collect(),
             chained: vacant(CHAINED.0),
@@ -183,7 +189,7 @@ impl Space {
             config,
         };
         for (id, chunk_size_bytes) in space.config.classes.classes() {
-            space.class(id).lock().establish(chunk_size_bytes);
+            space.class(id).lock_uncounted().establish(chunk_size_bytes);
         }
         space.charge_tables();
         Ok(space)
@@ -217,9 +223,13 @@ impl Space {
     }
 
     /// Locks the page pool.
-    pub fn lock_pool(&self) -> MutexGuard<'_, Pool> {
-        lock_counts::count(Row::Pool);
-        lock(&self.pool)
+    pub fn lock_pool(&self) -> CountedGuard<'_, Pool> {
+        self.pool.0.lock()
+    }
+
+    /// Returns the counts of the lock of the page pool.
+    pub fn pool_lock_counts(&self) -> LockCounts {
+        self.pool.0.counts()
     }
 
     /// Returns a page that no class owns to the operating system, if too many pages hold memory. Returns false if there is

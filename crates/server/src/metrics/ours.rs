@@ -75,6 +75,16 @@ const REFUSALS: Metric = Metric::counter(
     "slabwise_refusals_total",
     "Refusals that protect the memory: uploads (silent_upload, upload_timeout) and connections (slow_reader).",
 );
+const LOCK_TAKEN: Metric = Metric::counter(
+    "slabwise_lock_taken_total",
+    "Locks that threads have taken, by lock: a stripe of the index, a class, the page pool, or the mover.",
+);
+const LOCK_CONTENDED: Metric = Metric::counter(
+    "slabwise_lock_contended_total",
+    "Locks for which a thread had to wait, because another thread held them.",
+);
+const LOCK_WAIT: Metric =
+    Metric::counter("slabwise_lock_wait_seconds_total", "Time that threads waited for locks.");
 const DURATION: Metric = Metric::histogram(
     "slabwise_request_duration_seconds",
     "Time from the receive call of a request to the send call of its reply, in one of 64 rounds of the connections: so the \
@@ -111,6 +121,7 @@ pub(super) fn add(context: StatsContext<'_>, has_classes: bool, families: &mut F
     add_pages(context, families);
     add_tuning(context, families);
     add_memory(context, families);
+    add_locks(context, families);
     add_durations(context, families);
     let report = context.shared.tuner_status.read().profile;
     if let Some(report) = &report {
@@ -210,6 +221,15 @@ fn add_memory(context: StatsContext<'_>, families: &mut Families) {
     }
     if let Some(bytes) = shared.resident_bytes() {
         families.add(RESIDENT, &[], bytes as f64);
+    }
+}
+
+fn add_locks(context: StatsContext<'_>, families: &mut Families) {
+    for locks in context.shared.engine.lock_stats() {
+        let (labels, total) = ([("lock", locks.kind.name())], locks.total());
+        families.add(LOCK_TAKEN, &labels, total.taken as f64);
+        families.add(LOCK_CONTENDED, &labels, total.contended as f64);
+        families.add(LOCK_WAIT, &labels, total.wait_nanos as f64 / 1e9);
     }
 }
 

@@ -19,7 +19,7 @@ use crate::passwords::{PasswordFile, PasswordFileKind};
 use crate::tls::{Tls, TlsCounts};
 use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{Clock, Expiry, Now, Seconds};
-use slabwise_engine::{ClassStats, Engine, EngineStats, Handle};
+use slabwise_engine::{ClassStats, Engine, EngineStats, Handle, LockStats};
 use slabwise_profile::{MissClockCounts, MissClockOptions};
 use slabwise_protocol::{Exptime, WatchKinds};
 use slabwise_tuner::{TunerStatus, WorkerTime};
@@ -312,6 +312,7 @@ impl<'e> Shared<'e> {
         let baseline = Baseline {
             engine: self.engine.stats(now),
             classes: self.engine.class_stats(now),
+            locks: self.engine.lock_stats().into(),
             connections: self.counters.read(),
             traffic: self.traffic_counts(),
             watch: self.watch.counts(),
@@ -344,6 +345,8 @@ pub struct Baseline {
     pub engine: EngineStats,
     /// One entry per class that existed at the last `stats reset`.
     pub classes: Vec<ClassStats>,
+    /// The counts of the engine's locks. Empty before the first `stats reset`.
+    pub locks: Vec<LockStats>,
     pub connections: ConnectionCounts,
     pub traffic: TrafficCounts,
     pub watch: WatchCounts,

@@ -7,6 +7,7 @@ mod classes;
 mod context;
 mod cost;
 mod general;
+mod locks;
 mod memory;
 mod moves;
 mod profile;
@@ -53,6 +54,7 @@ pub(crate) fn answer<'e>(
         StatsRequest::Items => classes::write_items(context, rows),
         StatsRequest::Slabs => classes::write_slabs(context, rows),
         StatsRequest::Cost => cost::write(context, rows),
+        StatsRequest::Locks => locks::write(context, rows),
         StatsRequest::Memory => memory::write(context, rows),
         StatsRequest::Moves => moves::write(context, rows),
         StatsRequest::Profile => profile::write(context, rows),

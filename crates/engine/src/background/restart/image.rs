@@ -37,7 +37,6 @@ use crate::mem::{
 };
 use crate::ops::Cache;
 use crate::space::Space;
-use slabwise_base::sync::lock;
 use slabwise_base::{ClassId, Moment, PageId};
 use std::fs::File;
 use std::io;
@@ -88,7 +87,7 @@ impl From<Broken> for ImageError {
 
 /// Returns the spare chunks to their classes, and gives up the page move in progress.
 pub fn settle(cache: &Cache, at: Moment) {
-    lock(&cache.mover).give_up_present(&cache.space, at);
+    cache.mover.lock().give_up_present(&cache.space, at);
     cache.space.recall_all();
 }
 

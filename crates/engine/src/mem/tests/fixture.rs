@@ -1,5 +1,6 @@
 //! The fixture of the tests: a memory with two classes, the class of chained items, and two stripes.
 
+use crate::counted_lock::CountedLock;
 use crate::layout::{CHAINED, ChunkAddress, ItemFields, ItemMeta, SizeModel};
 use crate::mem::arena::Arena;
 use crate::mem::chunk::{NewItem, OwnedChunk, UnlinkedChunks, ValueShape};
@@ -10,7 +11,6 @@ use crate::mem::memory::Memory;
 use crate::mem::restore::Restore;
 use crate::mem::state::QueueKind;
 use crate::mem::stripe::{Entry, Removed, Stripe, StripeGuard};
-use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{ClassId, PageId};
 use std::sync::Arc;
 
@@ -35,11 +35,11 @@ pub struct Fixture {
     pub chained_queue: List,
 }
 
-pub struct Stripes(Vec<Mutex<Stripe>>);
+pub struct Stripes(Vec<CountedLock<Stripe>>);
 
 impl Stripes {
     pub fn lock(&self, stripe: usize) -> StripeGuard<'_> {
-        lock(&self.0[stripe])
+        self.0[stripe].lock()
     }
 
     /// Returns the entry of a key in stripe 0. All keys of this stripe have the hash 0.
@@ -116,7 +116,7 @@ impl Fixture {
             [SMALL, LARGE, CHAINED].map(|id| memory.class_token(id));
         small.set_chunk_size(512);
         large.set_chunk_size(1024);
-        let stripes = Stripes(Stripe::of_count(2, &memory).map(Mutex::new).collect());
+        let stripes = Stripes(Stripe::of_count(2, &memory).map(CountedLock::new).collect());
         Fixture {
             memory,
             small,

@@ -1,6 +1,7 @@
 //! A test of threads that share one memory: each thread reads only values that a single store has written as a whole.
 
 use super::fixture::{FIELDS, PAGE_SIZE_BYTES, SMALL, memory};
+use crate::counted_lock::CountedLock;
 use crate::layout::ItemMeta;
 use crate::mem::chunk::{NewItem, OwnedChunk, UnlinkedChunks, ValueShape};
 use crate::mem::class_token::ClassToken;
@@ -27,7 +28,7 @@ struct Class {
 
 struct Cache {
     memory: Arc<Memory>,
-    stripes: Vec<Mutex<Stripe>>,
+    stripes: Vec<CountedLock<Stripe>>,
     class: Mutex<Class>,
 }
 
@@ -37,12 +38,13 @@ impl Cache {
         let mut token = memory.class_token(SMALL);
         token.set_chunk_size(512);
         token.adopt(memory.next_new_page().expect("the arena has an unused page"));
-        let stripes = Stripe::of_count(STRIPE_COUNT as usize, &memory).map(Mutex::new).collect();
+        let stripes =
+            Stripe::of_count(STRIPE_COUNT as usize, &memory).map(CountedLock::new).collect();
         Cache { memory, stripes, class: Mutex::new(Class { token, queue: List::EMPTY }) }
     }
 
     fn find(&self, key: u64) -> Option<Entry<'_>> {
-        let guard = lock(&self.stripes[(key % STRIPE_COUNT) as usize]);
+        let guard = self.stripes[(key % STRIPE_COUNT) as usize].lock();
         Entry::find(guard, key, &key.to_le_bytes()).ok()
     }
 
@@ -76,7 +78,7 @@ impl Cache {
             };
             let key = victim.item(&self.memory).key();
             let key = u64::from_le_bytes(key.try_into().expect("a key has 8 bytes"));
-            let guard = lock(&self.stripes[(key % STRIPE_COUNT) as usize]);
+            let guard = self.stripes[(key % STRIPE_COUNT) as usize].lock();
             if let Ok(entry) = Entry::find_address(guard, key, victim.address()) {
                 let removed = entry.remove().1;
                 let remains = removed.unlink(&self.memory);
@@ -95,7 +97,7 @@ impl Cache {
         let hash_of = |item: super::super::item::Linked<'_>| {
             u64::from_le_bytes(item.key().try_into().expect("a key has 8 bytes"))
         };
-        let guard = lock(&self.stripes[(key % STRIPE_COUNT) as usize]);
+        let guard = self.stripes[(key % STRIPE_COUNT) as usize].lock();
         let (mut entry, remains) = match Entry::find(guard, key, &key.to_le_bytes()) {
             Ok(mut entry) => {
                 let removed = entry.replace(item);
@@ -187,7 +189,7 @@ fn values_are_consistent_while_threads_write_evict_and_free() {
     });
     let class = lock(&cache.class);
     let queued = class.queue.iter_from_tail(&class.token).count() as u64;
-    let linked: usize = cache.stripes.iter().map(|stripe| lock(stripe).table().item_count()).sum();
+    let linked: usize = cache.stripes.iter().map(|stripe| stripe.lock().table().item_count()).sum();
     let count = class.queue.count();
     assert_eq!(queued, count, "the queue counts its items");
     assert_eq!(linked as u64, count, "each item in the index is in the queue");

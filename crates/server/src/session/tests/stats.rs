@@ -45,6 +45,22 @@ fn stats_shows_the_names_of_memcached_in_the_same_order() {
 }
 
 #[test]
+fn stats_locks_counts_the_locks_since_the_last_reset() {
+    let script = "set key 0 0 1\r\nx\r\nstats locks\r\n";
+    let reply = ask(&Fixture::new(), script);
+    let has = |reply: &str, line: &str| reply.contains(&format!("STAT {line}\r\n"));
+    assert!(has(&reply, "stripe:taken 1") && has(&reply, "class:locks 1"), "{reply}");
+    assert!(!has(&reply, "class:taken 0") && !has(&reply, "page_pool:taken 0"), "{reply}");
+    assert!(has(&reply, "class:contended 0") && has(&reply, "mover:wait_ns 0"), "{reply}");
+    assert_eq!(names(&reply).len(), 28, "seven rows for each of four kinds");
+
+    let script = "set key 0 0 1\r\nx\r\nstats reset\r\nget key\r\nstats locks\r\n";
+    let reply = ask(&Fixture::new(), script);
+    assert!(has(&reply, "stripe:taken 1") && has(&reply, "stripe:busiest_taken 1"), "{reply}");
+    assert!(has(&reply, "class:taken 0") && has(&reply, "page_pool:taken 0"), "{reply}");
+}
+
+#[test]
 fn stats_settings_shows_a_verbosity_that_a_command_changed() {
     let script = "verbosity 9\r\nstats settings\r\n";
     let reply = ask(&Fixture::new(), script);
