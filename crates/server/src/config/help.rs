@@ -46,7 +46,12 @@ fn short() -> String {
     let mut text = version() + "\n";
     let names: Vec<&str> = COMMANDS.iter().filter_map(|(usage, _)| command(usage)).collect();
     usage_line(&mut text, "Usage:", "slabwise [options]", "start the server");
-    usage_line(&mut text, "", "slabwise <command> --help", "describe a command (slabwise help: all)");
+    usage_line(
+        &mut text,
+        "",
+        "slabwise <command> --help",
+        "describe a command (slabwise help: all)",
+    );
     let _ = writeln!(text, "{:7}Commands: {}\n", "", names.join(", "));
     for row in FLAGS.iter().filter(|row| row.is_frequent) {
         short_line(&mut text, &flag_names(row), row);
