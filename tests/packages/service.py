@@ -114,9 +114,9 @@ class Service:
         main, is_ready = None, False
         while main is None or not is_ready:
             lines = self.notification()
-            pids = [int(line[8:]) for line in lines if line.startswith("MAINPID=")]
-            main = next((pid for pid in pids if pid != self.main), main)
-            is_ready = is_ready or ("READY=1" in lines and main in pids)
+            mains = [int(line[8:]) for line in lines if line.startswith("MAINPID=")]
+            main = next((pid for pid in mains if pid != self.main), main)
+            is_ready = is_ready or ("READY=1" in lines and main in mains)
         assert self.process.wait(TIMEOUT_SECONDS) == 0, self.log()
         self.main = main
 

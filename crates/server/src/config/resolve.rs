@@ -413,7 +413,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn the_control_socket_is_in_slabwises_folder_of_several() {
+    fn the_control_socket_is_in_the_folder_of_slabwise() {
         let folder = |variable: &str| control_folder(Some(OsString::from(variable)));
         assert_eq!(folder("/run/memcached:/run/slabwise"), Path::new("/run/slabwise"));
         assert_eq!(folder("/run/a:/run/slabwise-one"), Path::new("/run/slabwise-one"));
