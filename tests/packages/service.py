@@ -4,6 +4,7 @@ import ctypes
 import fcntl
 import os
 import re
+import select
 import shlex
 import signal
 import socket
@@ -55,7 +56,7 @@ def user_ids(tree, name):
 class Service:
     """A program that runs in a tree as a service: as its user, without capabilities, with a socket for notifications."""
 
-    def __init__(self, tree, command, ids, sockets=()):
+    def __init__(self, tree, command, ids, sockets=(), environment=None):
         self.tree = tree
         notify = tempfile.mktemp(dir=os.path.join(tree, "run"))
         self.notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -77,19 +78,22 @@ class Service:
             for number, descriptor in enumerate(moved):
                 os.dup2(descriptor, 3 + number)
 
-        environment = {"PATH": "/usr/bin:/bin", "NOTIFY_SOCKET": notify[len(tree.rstrip("/")) :]}
+        notify = notify[len(tree.rstrip("/")) :]
+        self.environment = {"PATH": "/usr/bin:/bin", "NOTIFY_SOCKET": notify, **(environment or {})}
+        listen = {}
         if count:
             # `exec` keeps the process id, which the environment of subprocess cannot contain.
-            environment["LISTEN_FDS"] = str(count)
+            listen["LISTEN_FDS"] = str(count)
             command = ["/bin/sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh", *command]
         self.process = subprocess.Popen(
             command,
-            env=environment,
+            env={**self.environment, **listen},
             preexec_fn=become_service,
             stdin=subprocess.DEVNULL,
             stderr=open(self.log_path, "w", encoding="utf-8"),
             close_fds=not count,
         )
+        self.main = self.process.pid
         lines = self.notification()
         assert "READY=1" in lines, lines
         assert f"MAINPID={self.process.pid}" in lines, lines
@@ -105,29 +109,59 @@ class Service:
         except TimeoutError:
             raise AssertionError(f"the server sends a notification; its log: {self.log()}") from None
 
+    def follow_upgrade(self):
+        """Waits until another process is the main process and ready, and the former one has ended."""
+        main, is_ready = None, False
+        while main is None or not is_ready:
+            lines = self.notification()
+            mains = [int(line[8:]) for line in lines if line.startswith("MAINPID=")]
+            main = next((pid for pid in mains if pid != self.main), main)
+            is_ready = is_ready or ("READY=1" in lines and main in mains)
+        assert self.process.wait(TIMEOUT_SECONDS) == 0, self.log()
+        self.main = main
+
     def reload(self):
-        self.process.send_signal(signal.SIGHUP)
+        os.kill(self.main, signal.SIGHUP)
         assert self.notification()[0] == "RELOADING=1"
         assert "READY=1" in self.notification()
 
     def stop(self):
-        self.process.send_signal(signal.SIGUSR1)
+        end = os.pidfd_open(self.main)
+        os.kill(self.main, signal.SIGUSR1)
         assert self.notification()[0] == "STOPPING=1"
+        assert select.select([end], [], [], TIMEOUT_SECONDS)[0], self.log()
+        os.close(end)
         assert self.process.wait(TIMEOUT_SECONDS) == 0, self.log()
 
 
+def expanded(unit, text, instance=""):
+    """Returns the text with the instance and the variables `${NAME}` of the unit."""
+    text = text.replace("%i", instance)
+    for variable in unit["Environment"]:
+        key, _, value = variable.replace("%i", instance).partition("=")
+        text = text.replace(f"${{{key}}}", value)
+    assert "${" not in text, text
+    return text
+
+
 def start_unit(tree, name, sockets=()):
-    """Starts the service of an installed unit. Creates its runtime directory as systemd does."""
+    """Starts the service of an installed unit. Creates its runtime directories as systemd does."""
     unit = read_unit(tree, name)
     instance = name.partition("@")[2].partition(".")[0]
-    expand = lambda text: text.replace("%i", instance)
     ids = user_ids(tree, unit["User"][-1])
-    runtime = os.path.join(tree, "run", expand(unit["RuntimeDirectory"][-1]))
-    os.makedirs(runtime, exist_ok=True)
-    os.chown(runtime, *ids)
-    command = shlex.split(expand(unit["ExecStart"][-1]))
-    assert unit["KillSignal"] == ["SIGUSR1"] and "kill -HUP $MAINPID" in unit["ExecReload"][-1]
-    return Service(tree, command, ids, sockets)
+    folders = sorted(expanded(unit, it, instance) for it in unit["RuntimeDirectory"])
+    for folder in folders:
+        runtime = os.path.join(tree, "run", folder)
+        os.makedirs(runtime, exist_ok=True)
+        os.chown(runtime, *ids)
+    environment = dict(expanded(unit, it, instance).split("=", 1) for it in unit["Environment"])
+    environment["RUNTIME_DIRECTORY"] = ":".join(f"/run/{it}" for it in folders)
+    command = shlex.split(expanded(unit, unit["ExecStart"][-1], instance))
+    assert command[-1] == f"conf_file={environment['CONF']}", command
+    reload = unit["ExecReload"][-1]
+    assert "kill -HUP $MAINPID" in reload and "upgrade -d -o conf_file=$CONF;" in reload, reload
+    assert unit["KillSignal"] == ["SIGUSR1"] and "PrivateUsers" not in unit
+    return Service(tree, command, ids, sockets, environment)
 
 
 class Client:

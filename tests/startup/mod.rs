@@ -24,6 +24,31 @@ fn machine_mib() -> u64 {
 }
 
 #[test]
+fn both_texts_of_help_name_each_command() {
+    let output = |argument| {
+        let output =
+            std::process::Command::new(env!("CARGO_BIN_EXE_slabwise")).arg(argument).output();
+        String::from_utf8(output.expect("the program exists").stdout).expect("a help is text")
+    };
+    let (short, all) = (output("--help"), output("--help=all"));
+    let short = short.lines().find_map(|line| line.trim().strip_prefix("Commands: "));
+    let mut short: Vec<&str> = short.expect("the help has commands").split(", ").collect();
+    let commands = output("help");
+    let mut expected: Vec<&str> = commands
+        .lines()
+        .filter_map(|line| line.strip_prefix("slabwise ")?.split(' ').next())
+        .filter(|name| !name.starts_with('['))
+        .collect();
+    for name in &expected {
+        assert!(all.contains(&format!(" slabwise {name} ")), "{name}: {all}");
+    }
+    short.sort_unstable();
+    expected.sort_unstable();
+    expected.dedup();
+    assert_eq!(short, expected);
+}
+
+#[test]
 fn the_server_warns_if_its_memory_limit_exceeds_the_machines_memory() {
     /// The maximum of `-m`.
     const LIMIT_MIB_MAX: u64 = 1 << 20;

@@ -46,7 +46,7 @@ fn a_file_of_prometheus_lists_the_servers_and_the_document_has_their_sums() {
     );
     let output = top(&["--once", "file:/missing/servers"]);
     let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains("cannot read /missing/servers: No such file"), "{error}");
 }
 

@@ -94,6 +94,13 @@ impl Setup {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
+    /// Writes a file of `-o conf_file` with the options of the servers. Returns its path.
+    pub fn write_conf(&self) -> PathBuf {
+        let path = self.path("conf");
+        fs::write(&path, self.options.join(" ")).expect("the folder is writable");
+        path
+    }
+
     /// Returns the options of a new process that connects to a relay instead of the running server.
     pub fn at_relay(&self) -> [String; 2] {
         ["-o".to_owned(), format!("control={}", self.path("relay").display())]

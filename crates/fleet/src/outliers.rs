@@ -97,28 +97,21 @@ pub fn differences(servers: &[Measurement]) -> Vec<Vec<Difference>> {
 /// of a class counts as if its chunks had all sizes down to the half of its chunk size, in equal shares of the logarithm, so
 /// that slightly different classes have a small distance.
 fn divisions(servers: &[Measurement]) -> Vec<(usize, Difference)> {
-    let memory = |it: &Measurement| it.classes.iter().map(|&(_, memory)| memory).sum::<f64>();
-    let used: Vec<(usize, &Measurement)> =
-        servers.iter().enumerate().filter(|(_, it)| memory(it) > 0.0).collect();
+    let divided = servers.iter().map(|it| Division::new(&it.classes)).enumerate();
+    let used: Vec<(usize, Division)> = divided.filter(|(_, it)| it.total() > 0.0).collect();
     if used.len() < SERVERS_MIN {
         return Vec::new();
     }
     let mut sizes: Vec<u64> =
-        used.iter().flat_map(|(_, it)| it.classes.iter().map(|&(size, _)| size)).collect();
+        servers.iter().flat_map(|it| it.classes.iter().map(|&(size, _)| size)).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let share_up_to = |it: &Measurement, limit: u64| {
-        let below = it.classes.iter().map(|&(size, memory)| {
-            memory * (1.0 + (limit as f64 / size.max(1) as f64).log2()).clamp(0.0, 1.0)
-        });
-        below.sum::<f64>() / memory(it)
-    };
     let mut widest: Vec<Difference> =
         vec![Difference::Memory { chunk_size_bytes: 0, own: 0.0, median: 0.0 }; used.len()];
     let mut distances = vec![0.0; used.len()];
     for &chunk_size_bytes in &sizes {
-        let shares: Vec<f64> =
-            used.iter().map(|(_, it)| share_up_to(it, chunk_size_bytes)).collect();
+        let limit_log = log2(chunk_size_bytes);
+        let shares: Vec<f64> = used.iter().map(|(_, it)| it.share_up_to(limit_log)).collect();
         let middle = median(&shares);
         for (server, &own) in shares.iter().enumerate() {
             let distance = (own - middle).abs();
@@ -130,7 +123,45 @@ fn divisions(servers: &[Measurement]) -> Vec<(usize, Difference)> {
     }
     let is_far = far(&distances, MEMORY_DISTANCE_MIN);
     let all = used.iter().zip(widest).zip(is_far);
-    all.filter(|(_, is_far)| *is_far).map(|((&(server, _), it), _)| (server, it)).collect()
+    all.filter(|(_, is_far)| *is_far).map(|(((server, _), it), _)| (*server, it)).collect()
+}
+
+fn log2(size_bytes: u64) -> f64 {
+    (size_bytes.max(1) as f64).log2()
+}
+
+/// The division of a server's memory between its classes. Pools of hundreds of servers have thousands of chunk sizes, so the
+/// memory below a size must not need a visit to each class.
+struct Division {
+    /// The logarithm of the chunk size of each class, in ascending order, and the memory of the class.
+    classes: Vec<(f64, f64)>,
+    /// The memory of the first N classes, from none to all.
+    sums: Vec<f64>,
+}
+
+impl Division {
+    fn new(classes: &[(u64, f64)]) -> Division {
+        let mut classes: Vec<(f64, f64)> =
+            classes.iter().map(|&(size, memory)| (log2(size), memory)).collect();
+        classes.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut sums = vec![0.0];
+        for &(_, memory) in &classes {
+            sums.push(sums[sums.len() - 1] + memory);
+        }
+        Division { classes, sums }
+    }
+
+    fn total(&self) -> f64 {
+        self.sums[self.classes.len()]
+    }
+
+    /// Returns the share of the memory in chunks up to the size with this logarithm.
+    fn share_up_to(&self, limit_log: f64) -> f64 {
+        let whole = self.classes.partition_point(|&(log, _)| log <= limit_log);
+        let parts = self.classes[whole..].iter().take_while(|&&(log, _)| log < limit_log + 1.0);
+        let parts = parts.map(|&(log, memory)| memory * (1.0 + limit_log - log));
+        (self.sums[whole] + parts.sum::<f64>()) / self.total()
+    }
 }
 
 /// Returns for each distance from the median whether it is that of an outlier.
@@ -141,14 +172,12 @@ fn far(distances: &[f64], distance_min: f64) -> Vec<bool> {
 
 /// Returns the median of at least one number.
 fn median(numbers: &[f64]) -> f64 {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    if sorted.len().is_multiple_of(2) {
-        f64::midpoint(sorted[middle - 1], sorted[middle])
-    } else {
-        sorted[middle]
-    }
+    let mut numbers = numbers.to_vec();
+    let is_even = numbers.len().is_multiple_of(2);
+    let middle = numbers.len() / 2;
+    let (lower, &mut upper, _) = numbers.select_nth_unstable_by(middle, f64::total_cmp);
+    let largest_lower = lower.iter().copied().max_by(f64::total_cmp);
+    largest_lower.filter(|_| is_even).map_or(upper, |lower| f64::midpoint(lower, upper))
 }
 
 #[cfg(test)]

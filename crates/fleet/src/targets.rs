@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The largest number of servers of a command. `slabwise top` has a thread for each.
-pub const SERVERS_MAX: usize = 1_000;
+pub const SERVERS_MAX: usize = 500;
 
 /// An argument that names one or several servers.
 #[derive(Clone, Debug, PartialEq, Eq)]

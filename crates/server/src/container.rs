@@ -58,7 +58,9 @@ pub(crate) fn lines(settings: &Settings) -> String {
     for (bytes, description) in parts {
         lines += &format!("{:>10} MiB  {description}\n", mib(bytes));
     }
-    lines + "not included: larger buffers of sockets, and a file of -e that is not on a RAM disk\n"
+    lines
+        + "not included: larger buffers of sockets, two more copies of the index during an upgrade, and a file of -e that is \
+             not on a RAM disk\n"
 }
 
 #[cfg(test)]

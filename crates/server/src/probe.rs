@@ -4,10 +4,12 @@
 //! server answers with status 200, and 1 otherwise.
 
 use crate::config::EXIT_USAGE;
+use crate::os::sys;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -67,22 +69,29 @@ fn fail(address: &str, reason: &str) -> ExitCode {
 fn ask(address: &str, path: &str) -> io::Result<(u16, String)> {
     let file = address.strip_prefix("unix:").or(address.starts_with('/').then_some(address));
     if let Some(file) = file {
-        let stream = UnixStream::connect(file)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
-        return exchange(stream, path);
+        return exchange(UnixStream::from(sys::connect_unix(Path::new(file), TIMEOUT)?), path);
     }
     // `:PORT` and `*:PORT` are addresses of all interfaces, loopback included.
     let address = match address.split_once(':') {
         Some(("" | "*", port)) => format!("127.0.0.1:{port}"),
         _ => address.to_owned(),
     };
-    let found = slabwise_names::resolve_address(&address)?;
-    let resolved = found.first().expect("a host without an address is an error");
-    let stream = TcpStream::connect_timeout(resolved, TIMEOUT)?;
+    let stream = connect(&slabwise_names::resolve_address(&address)?)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     exchange(stream, path)
+}
+
+/// Connects to the first address of a host that accepts the connection: a server may listen on one of them only.
+fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut refused = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in addresses {
+        match TcpStream::connect_timeout(address, TIMEOUT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
 }
 
 fn exchange(mut stream: impl Read + Write, path: &str) -> io::Result<(u16, String)> {
@@ -94,4 +103,22 @@ fn exchange(mut stream: impl Read + Write, path: &str) -> io::Result<(u16, Strin
     let (head, body) = text.split_once("\r\n\r\n").ok_or_else(no_http)?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     Ok((status.ok_or_else(no_http)?, body.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::connect;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_refused_address_of_a_name_is_not_the_last_one() {
+        let listen = || TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let address = |it: &TcpListener| it.local_addr().expect("the socket is bound");
+        let (closed, open) = (listen(), listen());
+        let addresses = [address(&closed), address(&open)];
+        drop(closed);
+        let stream = connect(&addresses).expect("the second address is open");
+        assert_eq!(stream.peer_addr().expect("the socket is connected"), addresses[1]);
+        assert!(connect(&addresses[..1]).is_err());
+    }
 }

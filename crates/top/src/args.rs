@@ -18,7 +18,8 @@ pub const TIMEOUTS: Timeouts = Timeouts { connect: TIMEOUT, read: TIMEOUT, reply
 /// For several servers, it also shows their sums, and which server differs from the others. The lists of servers are read
 /// once, at the start.
 ///
-/// Press ? for the list of keys. With --once, the exit code is 1 if the command could not read one of the servers.
+/// Press ? for the list of keys. With --once, the exit code is 1 if the command could not read one of the servers, and
+/// 2 if it could not read a list of servers.
 #[derive(Debug, Parser)]
 #[command(name = "slabwise top")]
 pub struct Args {

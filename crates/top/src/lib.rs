@@ -42,7 +42,7 @@ use std::process::ExitCode;
 
 /// The name of the command, as errors show it.
 const COMMAND: &str = "slabwise top";
-/// The exit code if the arguments are invalid.
+/// The exit code if the arguments are invalid, or if a list of servers cannot be read.
 const INVALID_ARGUMENTS: u8 = 2;
 
 /// Runs `slabwise top`. `args` are the arguments after `top`.
@@ -53,7 +53,10 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
     };
     let connectors = match args.connectors() {
         Ok(connectors) => connectors,
-        Err(reason) => return command::finish(COMMAND, Err(reason)),
+        Err(reason) => {
+            command::finish(COMMAND, Err(reason));
+            return ExitCode::from(INVALID_ARGUMENTS);
+        }
     };
     if args.once {
         return print_once(&args, &connectors);

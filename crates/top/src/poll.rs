@@ -83,10 +83,13 @@ pub fn read_twice(servers: &[Connector], interval: Duration) -> Vec<Result<[Samp
         Ok([first, reader.read()?])
     };
     thread::scope(|scope| {
-        let threads: Vec<_> =
-            servers.iter().map(|server| scope.spawn(move || read(server))).collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, _>| {
-            thread.join().unwrap_or_else(|_| Err("the thread that reads it has failed".to_owned()))
+        let start = |server| thread::Builder::new().spawn_scoped(scope, move || read(server));
+        let threads: Vec<_> = servers.iter().map(start).collect();
+        let join = |thread: io::Result<thread::ScopedJoinHandle<'_, _>>| match thread {
+            Ok(thread) => thread
+                .join()
+                .unwrap_or_else(|_| Err("the thread that reads it has failed".to_owned())),
+            Err(error) => Err(format!("cannot start a thread that reads it: {error}")),
         };
         threads.into_iter().map(join).collect()
     })

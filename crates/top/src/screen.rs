@@ -8,6 +8,7 @@ use crate::view;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use slabwise_base::Clock;
 use slabwise_client::Connector;
 use std::io;
 use std::sync::Arc;
@@ -37,7 +38,9 @@ fn show(
     pollers: &Pollers,
     stopped: &AtomicBool,
 ) -> io::Result<()> {
-    let mut changed = true;
+    let clock = Clock::real();
+    let interval_nanos = u64::try_from(state.interval.as_nanos()).unwrap_or(u64::MAX);
+    let (mut changed, mut is_compared, mut next_comparison_nanos) = (true, true, 0);
     while !stopped.load(Ordering::Relaxed) {
         if changed {
             terminal.draw(|frame| view::draw(frame, &state))?;
@@ -55,7 +58,12 @@ fn show(
         }
         while let Some(update) = pollers.next() {
             state.record(update);
-            changed = true;
+            (changed, is_compared) = (true, false);
+        }
+        if !is_compared && clock.nanos() >= next_comparison_nanos {
+            state.compare();
+            (changed, is_compared) = (true, true);
+            next_comparison_nanos = clock.nanos().saturating_add(interval_nanos);
         }
     }
     Ok(())

@@ -2,8 +2,10 @@
 
 use crate::columns::{CLASS_COLUMNS, Column, SERVER_COLUMNS};
 use crate::poll::Update;
+use crate::pool;
 use crate::rates::ClassReading;
 use crate::server::{HISTORY_LEN_MAX, Server};
+use slabwise_fleet::outliers::Difference;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -22,6 +24,8 @@ pub struct State {
     pub mode: Mode,
     /// The time between two samples.
     pub interval: Duration,
+    /// How each server differs from the others, since the last comparison.
+    differences: Vec<Vec<Difference>>,
     /// While the view is paused: the updates that have arrived since then.
     pending: Option<VecDeque<Update>>,
 }
@@ -103,6 +107,7 @@ impl State {
             class_list: List { sort: 1, ..List::default() },
             mode: Mode::Command,
             interval,
+            differences: Vec::new(),
             pending: None,
         }
     }
@@ -120,6 +125,16 @@ impl State {
         if let Some(server) = self.servers.get_mut(update.server) {
             server.record(update.result);
         }
+    }
+
+    /// Compares the servers. This takes too long for each drawing if there are hundreds of servers.
+    pub fn compare(&mut self) {
+        self.differences = pool::differences(&self.servers);
+    }
+
+    /// Returns how a server differed from the others at the last comparison.
+    pub fn differences(&self, server: &Server) -> &[Difference] {
+        self.differences.get(server.position).map_or(&[], Vec::as_slice)
     }
 
     /// True while the view is paused.

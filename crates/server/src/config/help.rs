@@ -43,7 +43,16 @@ pub(super) fn text(topic: &str) -> Result<String, String> {
 
 /// Returns the help with the options that operators use most. The text fits on two screens of 24 lines.
 fn short() -> String {
-    let mut text = usage();
+    let mut text = version() + "\n";
+    let names: Vec<&str> = COMMANDS.iter().filter_map(|(usage, _)| command(usage)).collect();
+    usage_line(&mut text, "Usage:", "slabwise [options]", "start the server");
+    usage_line(
+        &mut text,
+        "",
+        "slabwise <command> --help",
+        "describe a command (slabwise help: all)",
+    );
+    let _ = writeln!(text, "{:7}Commands: {}\n", "", names.join(", "));
     for row in FLAGS.iter().filter(|row| row.is_frequent) {
         short_line(&mut text, &flag_names(row), row);
     }
@@ -84,15 +93,24 @@ fn policies() -> String {
     text
 }
 
-/// Returns the version and the commands of slabwise, which are the first lines of every help.
+/// Returns the version and the commands of slabwise with their descriptions.
 fn usage() -> String {
     let mut text = version() + "\n";
     let mut label = "Usage:";
     for (usage, description) in COMMANDS {
-        let _ = writeln!(text, "{label:6} {usage:HELP_COLUMN$} {description}");
+        usage_line(&mut text, label, usage, description);
         label = "";
     }
     text + "\n"
+}
+
+fn usage_line(text: &mut String, label: &str, usage: &str, description: &str) {
+    let _ = writeln!(text, "{label:6} {usage:HELP_COLUMN$} {description}");
+}
+
+/// Returns the name of the command in its usage; `None` for that of the server.
+fn command(usage: &str) -> Option<&str> {
+    usage.split(' ').nth(1).filter(|name| !name.starts_with('['))
 }
 
 /// Returns the short and the long name of a flag as the help shows them.

@@ -11,7 +11,9 @@ use crate::tls::{ClientCertificates, TlsSettings};
 use slabwise_engine::HugePages;
 use slabwise_policy::sizes::Method;
 use slabwise_tuner::{MoveBudget, MoveShares};
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// memcached's environment variable that names the password file of `-S`.
 const SASL_PASSWORD_FILE_VARIABLE: &str = "MEMCACHED_SASL_PWDB";
@@ -178,7 +180,7 @@ fn sasl_password_file(draft: &mut Draft) -> Result<Option<PathBuf>, String> {
     path.map(absolute).transpose()
 }
 
-/// The environment variable by which systemd names the folder of `RuntimeDirectory=`.
+/// The environment variable by which systemd names the folders of `RuntimeDirectory=`, with colons between them.
 const RUNTIME_DIRECTORY_VARIABLE: &str = "RUNTIME_DIRECTORY";
 
 /// The folder of the control socket without this variable.
@@ -189,10 +191,22 @@ fn control_path(given: &Given) -> Result<Option<PathBuf>, String> {
     if !given.upgradable {
         return Ok(None);
     }
-    let folder = std::env::var_os(RUNTIME_DIRECTORY_VARIABLE).filter(|it| !it.is_empty());
     let path = given.control_path.as_ref().map(PathBuf::from);
-    let default = || folder.map_or(PathBuf::from(RUNTIME_DIRECTORY), PathBuf::from).join("control");
+    let default = || control_folder(std::env::var_os(RUNTIME_DIRECTORY_VARIABLE)).join("control");
     absolute(path.unwrap_or_else(default)).map(Some)
+}
+
+/// Returns the folder of the control socket. systemd sorts the folders of the variable, and another folder may be for the
+/// Unix socket of `-s`, so the folder with a name of slabwise is preferred.
+fn control_folder(variable: Option<OsString>) -> PathBuf {
+    let variable = variable.unwrap_or_default();
+    let folders = || variable.as_bytes().split(|&byte| byte == b':').filter(|it| !it.is_empty());
+    let is_ours = |folder: &[u8]| {
+        let name = Path::new(OsStr::from_bytes(folder)).file_name().unwrap_or_default();
+        name.as_bytes().starts_with(b"slabwise")
+    };
+    let found = folders().find(|it| is_ours(it)).or_else(|| folders().next());
+    found.map_or(PathBuf::from(RUNTIME_DIRECTORY), |it| PathBuf::from(OsStr::from_bytes(it)))
 }
 
 /// Returns the listening sockets for connections.
@@ -390,5 +404,22 @@ fn check_huge_pages() -> Result<(), String> {
         _ => Err(format!(
             "-L: transparent huge pages are not available: enable them in {path}, or leave -L out"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::control_folder;
+    use std::ffi::OsString;
+    use std::path::Path;
+
+    #[test]
+    fn the_control_socket_is_in_the_folder_of_slabwise() {
+        let folder = |variable: &str| control_folder(Some(OsString::from(variable)));
+        assert_eq!(folder("/run/memcached:/run/slabwise"), Path::new("/run/slabwise"));
+        assert_eq!(folder("/run/a:/run/slabwise-one"), Path::new("/run/slabwise-one"));
+        assert_eq!(folder("/run/cache"), Path::new("/run/cache"));
+        assert_eq!(folder(""), Path::new("/run/slabwise"));
+        assert_eq!(control_folder(None), Path::new("/run/slabwise"));
     }
 }

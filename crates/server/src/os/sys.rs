@@ -285,6 +285,17 @@ pub fn bind_unix(path: &Path, kind: SocketType, mode: u32) -> io::Result<OwnedFd
     Ok(socket)
 }
 
+/// Connects to the socket at `path`. Each of the connection, reading and writing fails after `timeout`.
+pub fn connect_unix(path: &Path, timeout: Duration) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    for direction in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
+        sockopt::set_socket_timeout(&socket, direction, Some(timeout))?;
+    }
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
 /// The first descriptor that a service manager passes: SD_LISTEN_FDS_START of sd-daemon.h.
 const PASSED_START: i32 = 3;
 /// True if [`take_passed_descriptors`] has returned the descriptors.

@@ -17,7 +17,6 @@ use ratatui::layout::{Constraint, Layout, Margin, Rect};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Wrap};
-use slabwise_fleet::outliers::Difference;
 
 /// The smallest size of the terminal, in columns and rows.
 pub const SIZE_MIN: (u16, u16) = (80, 24);
@@ -46,13 +45,10 @@ pub fn draw(frame: &mut Frame, state: &State) {
     ])
     .areas(area);
     draw_title(frame, title, state);
-    let differences = pool::differences(&state.servers);
-    tables::draw_servers(frame, servers, state, total.as_ref(), &differences);
+    tables::draw_servers(frame, servers, state, total.as_ref());
     draw_rule(frame, rule, state);
     match state.selected_server() {
-        Some(server) => {
-            draw_selected(frame, selected, state, server, &differences[server.position])
-        }
+        Some(server) => draw_selected(frame, selected, state, server),
         None => frame.render_widget(" No server matches the filter.", selected),
     }
     draw_keys(frame, keys, state);
@@ -165,13 +161,7 @@ fn draw_keys(frame: &mut Frame, area: Rect, state: &State) {
 }
 
 /// Draws the history of the selected server, how it differs from the others, its classes, the predictions and the plan.
-fn draw_selected(
-    frame: &mut Frame,
-    area: Rect,
-    state: &State,
-    server: &Server,
-    differences: &[Difference],
-) {
+fn draw_selected(frame: &mut Frame, area: Rect, state: &State, server: &Server) {
     let bars = if area.height >= 30 { 5 } else { 2 };
     let [history, rest] =
         Layout::vertical([Constraint::Length(1 + bars), Constraint::Min(0)]).areas(area);
@@ -192,8 +182,9 @@ fn draw_selected(
         }
     };
     let sample = &reading.sample;
+    let differences = state.differences(server).iter();
     let differences: Vec<Line<'_>> =
-        differences.iter().map(|it| Line::from(format!(" differs: {it}")).yellow()).collect();
+        differences.map(|it| Line::from(format!(" differs: {it}")).yellow()).collect();
     let [notes, rest] =
         Layout::vertical([Constraint::Length(differences.len() as u16), Constraint::Min(0)])
             .areas(rest);

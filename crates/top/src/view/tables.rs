@@ -8,7 +8,6 @@ use ratatui::layout::{Alignment, Constraint, Layout, Margin, Rect};
 use ratatui::style::{Modifier, Style, Stylize};
 use ratatui::text::Text;
 use ratatui::widgets::{Cell, Row, Table, TableState};
-use slabwise_fleet::outliers::Difference;
 
 /// The most spaces between two columns.
 const SPACING_MAX: u16 = 4;
@@ -16,13 +15,7 @@ const SPACING_MAX: u16 = 4;
 const MARGIN: Margin = Margin::new(1, 0);
 
 /// Draws the table of servers, and their sums below it. A server that differs from the others has another colour.
-pub fn draw_servers(
-    frame: &mut Frame,
-    area: Rect,
-    state: &State,
-    total: Option<&Server>,
-    differences: &[Vec<Difference>],
-) {
+pub fn draw_servers(frame: &mut Frame, area: Rect, state: &State, total: Option<&Server>) {
     let area = area.inner(MARGIN);
     let servers = state.shown_servers();
     let mut widths: Vec<u16> = SERVER_COLUMNS.iter().map(|column| column.width).collect();
@@ -31,7 +24,7 @@ pub fn draw_servers(
     let rows = servers.iter().map(|server| match &server.state {
         ServerState::Up(_) => {
             let row = Row::new(cells(*server, &SERVER_COLUMNS, &widths));
-            if differences[server.position].is_empty() { row } else { row.yellow() }
+            if state.differences(server).is_empty() { row } else { row.yellow() }
         }
         ServerState::Waiting => with_reason(server, widths[0], "connecting").dim(),
         ServerState::Down(reason) => with_reason(server, widths[0], reason).red(),

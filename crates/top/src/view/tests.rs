@@ -13,6 +13,7 @@ const LARGE: (u16, u16) = (200, 50);
 fn state() -> State {
     let mut state = State::new([], Duration::from_secs(1));
     state.servers = examples::servers();
+    state.compare();
     state
 }
 

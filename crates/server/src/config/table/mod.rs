@@ -20,9 +20,12 @@ use tls::TLS;
 /// The usage and the description of each command of slabwise.
 pub(super) const COMMANDS: &[(&str, &str)] = &[
     ("slabwise [options]", "start the server"),
+    ("slabwise upgrade [options]", "take over from the running server"),
     ("slabwise classes --help", "print or recommend chunk sizes"),
     ("slabwise replay --help", "send a workload to a server and measure its replies"),
     ("slabwise top --help", "show the statistics of servers in the terminal"),
+    ("slabwise advise --help", "report what servers would gain from their memory"),
+    ("slabwise steer --help", "move the pages of a running memcached"),
     ("slabwise lab --help", "run experiments from publications"),
     ("slabwise memory --help", "print the memory limit of a container"),
     ("slabwise probe --help", "check whether a server is ready"),
