@@ -97,8 +97,8 @@ pub(super) fn page() -> String {
     entries(&mut page, "EXIT STATUS", EXIT_STATUS);
     page.control("SH", ["SEE ALSO"]);
     page.text([roman(
-        "slabwise-classes(1), slabwise-replay(1), slabwise-top(1), slabwise-steer(1), slabwise-lab(1), \
-         slabwise-demo(1), memcached(1)",
+        "slabwise-classes(1), slabwise-replay(1), slabwise-top(1), slabwise-advise(1), slabwise-steer(1), \
+         slabwise-lab(1), slabwise-demo(1), memcached(1)",
     )]);
     page.render()
 }
