@@ -221,7 +221,9 @@ impl State {
         let gets: u64 = self.classes.iter().map(|class| class.gets).sum();
         let (pid, moved, misses) = (self.pid, self.pages_moved, gets / 10);
         let limit = self.pages() * PAGE_SIZE_BYTES;
-        let running = u8::from(self.pending.is_some());
+        // The mover begins some time after it was ordered.
+        let has_begun = |left| self.order_readings == 0 || left + 1 < self.order_readings;
+        let running = u8::from(self.pending.is_some_and(|(_, _, left)| has_begun(left)));
         let storage = if self.has_storage { "STAT extstore_page_allocs 3\r\n" } else { "" };
         format!(
             "STAT pid {pid}\r\nSTAT uptime 50\r\nSTAT time 1050\r\nSTAT cmd_get {gets}\r\nSTAT get_misses {misses}\r\n\
