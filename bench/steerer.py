@@ -10,7 +10,7 @@ STOP_SECONDS_MAX = 30
 
 
 class Steerer:
-    """A running `slabwise steer`. The end of the `with` block stops it."""
+    """A running `slabwise steer`. The end of the `with` block stops it, and raises an error if it has not steered until then."""
 
     def __init__(self, server, policy=None):
         self.folder = tempfile.TemporaryDirectory()
@@ -23,10 +23,19 @@ class Steerer:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, failure, *_):
+        early = self.process.poll()
         self.process.terminate()
-        self.process.wait(STOP_SECONDS_MAX)
+        try:
+            code = self.process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
+        log = self.log.read_text(errors="replace") if self.log.exists() else ""
         self.folder.cleanup()
+        if failure is None and (early is not None or code != 0):
+            when = "before the end" if early is not None else "at the end"
+            raise RuntimeError(f"the steerer ended {when} with exit code {code}: {log[-1000:]}")
 
     def cpu_seconds(self):
         """Returns the processor time that the process has used since its start, in seconds."""

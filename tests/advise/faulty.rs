@@ -5,6 +5,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// This number of readings means that the server is gone.
+const GONE: u64 = 1 << 40;
+
 /// What the server does instead of a valid reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -26,6 +29,8 @@ pub enum Fault {
     ClosedWatch,
     /// It sends a valid line to the watcher, and closes the connection.
     OneLine,
+    /// It sends a valid line to the watcher, and closes all connections from then on.
+    Gone,
 }
 
 /// A running server, which ends with the test.
@@ -53,8 +58,14 @@ fn serve(mut stream: TcpStream, fault: Fault, readings: &AtomicU64) {
     let Ok(reader) = stream.try_clone() else { return };
     for line in BufReader::new(reader).lines() {
         let Ok(line) = line else { return };
+        if readings.load(Ordering::Relaxed) >= GONE {
+            return;
+        }
         let valid = reply(&line, readings);
         let (is_stats, is_watch) = (line == "stats", line.starts_with("watch"));
+        if fault == Fault::Gone && is_watch {
+            readings.store(GONE, Ordering::Relaxed);
+        }
         let (bytes, closes) = match fault {
             Fault::CutStats if is_stats => (valid[..valid.len() / 2].to_vec(), true),
             Fault::GarbageStats if is_stats => (b"\xff\0 garbage\r\nSTAT pid \r\n".to_vec(), false),
@@ -66,7 +77,7 @@ fn serve(mut stream: TcpStream, fault: Fault, readings: &AtomicU64) {
             Fault::GarbageWatch if is_watch => {
                 (b"OK\r\n\xff\xfe\0\r\nVALUE a 0 1\r\n".to_vec(), false)
             }
-            Fault::OneLine if is_watch => (
+            Fault::OneLine | Fault::Gone if is_watch => (
                 b"OK\r\nts=1764267000.71 gid=5 type=item_get key=k status=found clsid=3 cfd=27 size=100\r\n".to_vec(),
                 true,
             ),

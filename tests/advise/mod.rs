@@ -168,12 +168,28 @@ fn a_faulty_server_costs_one_line_and_the_others_are_reported() {
 
 #[test]
 fn a_server_that_breaks_off_is_reported_until_then() {
+    for fault in [Fault::OneLine, Fault::Gone] {
+        let server = Faulty::start(fault);
+        let address = server.address.to_string();
+        let output = advise(&["--server", &address, "--for", "60", "--json"]).output();
+        let report = json(&output.expect("the command runs"));
+        let notes = report["servers"][0]["notes"].to_string();
+        assert!(notes.contains("The observation ended after"), "{fault:?}: {report}");
+    }
+}
+
+#[test]
+fn the_report_is_printed_even_if_the_page_cannot_be_written() {
     let server = Faulty::start(Fault::OneLine);
     let address = server.address.to_string();
-    let output = advise(&["--server", &address, "--for", "60", "--json"]).output();
-    let report = json(&output.expect("the command runs"));
-    let notes = report["servers"][0]["notes"].to_string();
-    assert!(notes.contains("The observation ended after"), "{report}");
+    let arguments =
+        ["--server", &address, "--for", "60", "--json", "--html", "/dev/null/report.html"];
+    let output = advise(&arguments).output().expect("the command runs");
+    assert_eq!(json(&output)["servers"][0]["server"].as_str(), Some(&*address));
+    assert!(!output.status.success());
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("cannot write the report to /dev/null")
+    );
 }
 
 #[test]

@@ -55,6 +55,17 @@ pub struct State {
     pub fault: Fault,
     /// The commands that change the server.
     pub changes: Vec<String>,
+    /// A process that ends closes its connections. The number of processes that have ended.
+    pub ended: u64,
+    /// True if the server moves values to files.
+    pub has_storage: bool,
+    /// The replies to `stats` until an order is carried out; 0 if it is carried out at once.
+    pub order_readings: u64,
+    /// The move in progress: victim, receiver and the replies until it ends. The automover has ordered it if an order of the
+    /// test has not.
+    pub pending: Option<(usize, usize, u64)>,
+    /// The number of orders that arrived while another one was in progress.
+    pub overwritten: u64,
 }
 
 /// A running server, which ends with the test.
@@ -82,6 +93,11 @@ impl Fake {
             refusals: VecDeque::new(),
             fault: Fault::None,
             changes: Vec::new(),
+            ended: 0,
+            has_storage: false,
+            order_readings: 0,
+            pending: None,
+            overwritten: 0,
         }));
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let address = listener.local_addr().expect("a listener has an address");
@@ -103,6 +119,7 @@ impl Fake {
     pub fn restart(&self, pages: [u64; 3]) {
         let mut state = self.state();
         (state.pid, state.automove, state.pages_moved, state.readings) = (state.pid + 1, 1, 0, 0);
+        state.ended += 1;
         for (class, pages) in state.classes.iter_mut().zip(pages) {
             (class.pages, class.gets) = (pages, 0);
         }
@@ -116,12 +133,12 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 /// Answers one client. Returns when the client closes the connection, or when a fault closes it.
 fn serve(mut stream: TcpStream, shared: &Mutex<State>) {
     let Ok(reader) = stream.try_clone() else { return };
-    let pid = lock(shared).pid;
+    let ended = lock(shared).ended;
     for line in BufReader::new(reader).lines() {
         let Ok(line) = line else { return };
         let mut state = lock(shared);
         // A process that has ended answers nothing.
-        if state.pid != pid {
+        if state.ended != ended {
             return;
         }
         let reply = state.answer(&line);
@@ -169,8 +186,15 @@ impl State {
                 self.changes.push(line.to_owned());
                 let index = |word: &str| word.parse::<usize>().expect("a class is a number") - 1;
                 let reply = self.refusals.pop_front();
-                if reply.is_none() {
-                    self.move_page(index(victim), index(receiver));
+                self.overwritten += u64::from(self.pending.is_some());
+                if reply.is_some_and(|reply| reply.starts_with("BUSY")) {
+                    // The move that made the server busy ends.
+                    self.pages_moved += 1;
+                }
+                match self.order_readings {
+                    _ if reply.is_some() => {}
+                    0 => self.move_page(index(victim), index(receiver)),
+                    readings => self.pending = Some((index(victim), index(receiver), readings)),
                 }
                 format!("{}\r\n", reply.unwrap_or("OK"))
             }
@@ -186,14 +210,25 @@ impl State {
 
     fn general(&mut self) -> String {
         self.readings += 1;
+        self.pending = match self.pending {
+            Some((victim, receiver, 0)) => {
+                self.move_page(victim, receiver);
+                None
+            }
+            pending => pending.map(|(victim, receiver, left)| (victim, receiver, left - 1)),
+        };
         self.classes.iter_mut().for_each(|class| class.gets += class.gets_per_reading);
         let gets: u64 = self.classes.iter().map(|class| class.gets).sum();
         let (pid, moved, misses) = (self.pid, self.pages_moved, gets / 10);
         let limit = self.pages() * PAGE_SIZE_BYTES;
+        // The mover begins some time after it was ordered.
+        let has_begun = |left| self.order_readings == 0 || left + 1 < self.order_readings;
+        let running = u8::from(self.pending.is_some_and(|(_, _, left)| has_begun(left)));
+        let storage = if self.has_storage { "STAT extstore_page_allocs 3\r\n" } else { "" };
         format!(
             "STAT pid {pid}\r\nSTAT uptime 50\r\nSTAT time 1050\r\nSTAT cmd_get {gets}\r\nSTAT get_misses {misses}\r\n\
-             STAT limit_maxbytes {limit}\r\nSTAT slab_reassign_running 0\r\nSTAT slabs_moved {moved}\r\n\
-             STAT slab_global_page_pool 0\r\nEND\r\n"
+             STAT limit_maxbytes {limit}\r\nSTAT slab_reassign_running {running}\r\nSTAT slabs_moved {moved}\r\n\
+             {storage}STAT slab_global_page_pool 0\r\nEND\r\n"
         )
     }
 

@@ -4,6 +4,7 @@
 mod command;
 mod fake;
 mod real_server;
+mod take_over;
 mod unit;
 
 use crate::support::wait_until;
@@ -89,7 +90,7 @@ fn an_order_whose_reply_is_lost_is_no_move_of_somebody_else() {
 }
 
 #[test]
-fn a_lost_reply_to_the_first_change_leaves_a_mode_that_is_restored() {
+fn after_a_lost_reply_to_the_first_change_the_mode_is_restored() {
     let server = Fake::start();
     server.state().automove = 2;
     server.state().fault = Fault::CutChange;
@@ -97,10 +98,9 @@ fn a_lost_reply_to_the_first_change_leaves_a_mode_that_is_restored() {
     let mut steer = files.steer(&[]);
     // The first connection fails, which may be a wrong address.
     assert_eq!(steer.end().code(), Some(1));
-    assert_eq!(server.state().automove, 0);
-    let printed = files.restore();
-    assert!(printed.contains("its mode is 2"), "{printed}");
+    assert_eq!(server.state().changes, ["slabs automove 0", "slabs automove 2"]);
     assert_eq!(server.state().automove, 2);
+    assert!(files.restore().contains("needs no restoration"));
 }
 
 #[test]
@@ -179,17 +179,7 @@ fn a_server_without_slab_reassign_is_left_as_it_is() {
     let mut steer = files.steer(&[]);
     assert_eq!(steer.end().code(), Some(3));
     assert!(server.state().changes.is_empty());
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_slabwise"))
-        .args([
-            "steer",
-            "--dry-run",
-            "--server",
-            &server.address.to_string(),
-            "--state",
-            "/nonexistent/x",
-        ])
-        .output();
-    assert_eq!(output.expect("the command runs").status.code(), Some(3));
+    assert_eq!(files.steer(&["--dry-run"]).end().code(), Some(3));
 }
 
 #[test]
@@ -208,6 +198,12 @@ fn an_automover_that_somebody_switches_on_stays_on() {
     );
     assert_eq!(server.state().automove, 2);
     assert!(files.restore().contains("needs no restoration"));
+    assert_eq!(steer.count("start the command again to steer"), 1, "{:?}", steer.log());
+    let mut second = files.steer(&[]);
+    wait_until("the second run steers", SOON, || server.state().automove == 0);
+    second.await_line("its mode was 2");
+    assert!(second.stop().success());
+    assert_eq!(server.state().automove, 2);
 }
 
 #[test]
@@ -249,6 +245,28 @@ fn a_dry_run_changes_nothing() {
     steer.await_line("would move a page from class");
     assert!(steer.stop().success());
     assert!(server.state().changes.is_empty(), "{:?}", server.state().changes);
+}
+
+#[test]
+fn a_dry_run_continues_while_the_automover_moves_pages_and_needs_no_state_file() {
+    let server = Fake::start();
+    let files = Files::new(server.address);
+    let mut real = files.steer(&[]);
+    real.await_line("moved a page");
+    assert!(real.stop().success());
+    let moved = server.state().changes.len();
+    let mut steer = files.steer(&["--dry-run"]);
+    for _ in 0..5 {
+        server.state().move_page(0, 1);
+        let readings = server.state().readings;
+        wait_until("the server is read", SOON, || server.state().readings > readings + 2);
+    }
+    steer.await_line("would move a page from class");
+    assert!(!steer.has_ended(), "{:?}", steer.log());
+    let mut second = files.steer(&[]);
+    wait_until("another steerer may use the state file", SOON, || server.state().automove == 0);
+    assert!(second.stop().success() && steer.stop().success());
+    assert!(server.state().changes.len() > moved);
 }
 
 #[test]

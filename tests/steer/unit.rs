@@ -14,6 +14,10 @@ fn command(setting: &str, server: &Fake, files: &Files) -> Command {
     let line = UNIT.lines().find_map(|line| line.strip_prefix(&prefix));
     let line = line.unwrap_or_else(|| panic!("the unit has {setting}"));
     let folder = files.path("").display().to_string();
+    assert!(
+        line.contains(" $STEER_OPTIONS"),
+        "the operator's options are for all commands: {line}"
+    );
     let mut words = line.split(' ');
     assert_eq!(words.next(), Some("/usr/bin/slabwise"), "{line}");
     let mut command = Command::new(env!("CARGO_BIN_EXE_slabwise"));

@@ -46,7 +46,7 @@ pub struct Setup {
 pub fn replay(catalog: &Catalog, setup: Setup) -> Vec<Pass> {
     let mut server = Memcached::new(catalog, setup.pages);
     let limits = Limits { moves_per_minute: 30.0, pages_min: 1 };
-    let mut steerer = Steerer::new(default_policy(), Box::<ColdHits>::default(), limits);
+    let mut steerer = Steerer::new(default_policy(), ColdHits::default(), limits);
     let (mut nanos, mut read_at_nanos) = (0, 0);
     let mut passes = Vec::new();
     for _ in 0..setup.passes {
@@ -104,7 +104,8 @@ fn carry_out(server: &mut Memcached, steerer: &mut Steerer, round: &Round, nanos
             false => steerer.refused(),
         }
     }
-    steerer.report(round, &before, &accepted, nanos);
+    let refused = round.moves.len() - accepted.len();
+    steerer.report(round, &before, &accepted, refused, nanos);
 }
 
 #[cfg(test)]

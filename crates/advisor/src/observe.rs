@@ -40,12 +40,12 @@ pub enum ObserveError {
     Traffic(#[from] TrafficError),
     #[error("{0}")]
     State(#[from] AdvisorError),
-    #[error(
-        "{row} is {value}, above the limit of {limit}: check whether the server is a memcached"
-    )]
-    Implausible { row: &'static str, value: u64, limit: u64 },
     #[error("the server was restarted while it was observed: start the command again")]
     Restarted,
+    #[error(
+        "the counts of the server were reset while it was observed (`stats reset`): start the command again"
+    )]
+    Reset,
     #[error(
         "the server wrote no lines: it had no requests, or used too little processor time to be watched; watch it \
          longer (--for), or allow a higher cost (--cost-share-max)"
@@ -66,6 +66,7 @@ pub fn observe(
     let start_nanos = clock.nanos();
     let predicts = !what_if(&mut connection)?.is_empty();
     drop(connection);
+    let state_before = server::state(connector)?;
     let traffic = if predicts { None } else { Some(Traffic::start(connector, options)?) };
     let elapsed = || Duration::from_nanos(clock.nanos() - start_nanos);
     let mut error = None;
@@ -77,22 +78,42 @@ pub fn observe(
     if let Some(error) = error.take_if(|_| !has_lines) {
         return Err(error.into());
     }
-    let mut connection = connector.open()?;
-    let after = Counters::read(&mut connection)?;
-    let seconds = elapsed().as_secs_f64();
+    let mut error = error.map(|error| error.to_string());
+    let mut seconds = elapsed().as_secs_f64();
+    let end = match End::read(connector, predicts) {
+        Ok(end) => end,
+        // A server that has stopped, or does not answer any more: the report is about the time until then.
+        Err(failed) => match traffic.as_ref().filter(|_| has_lines).and_then(Traffic::last) {
+            Some((after, time)) => {
+                seconds = time.as_secs_f64();
+                error.get_or_insert_with(|| failed.to_string());
+                End { after, state: state_before, what_if: vec![] }
+            }
+            None => return Err(failed),
+        },
+    };
+    let after = end.after;
     if !before.process.is_same_process(after.process) {
         return Err(ObserveError::Restarted);
     }
-    check(&after)?;
-    let mut observation = counted(&before, &after, server::state(connector)?, seconds);
+    if was_reset(&before, &after) {
+        return Err(ObserveError::Reset);
+    }
+    let mut observation = counted(&before, &after, end.state, seconds);
     observation.server = connector.address.to_string();
     match &traffic {
         Some(_) if !has_lines => return Err(ObserveError::NoTraffic),
         Some(traffic) => add_traffic(&mut observation, traffic),
-        None => observation.what_if = what_if(&mut connection)?,
+        None => observation.what_if = end.what_if,
     }
     if let Some(error) = error {
         observation.notes.push(format!("The observation ended after {seconds:.0} s: {error}."));
+    }
+    if after.has_storage {
+        observation.notes.push(
+            "The server moves values to files (extstore), which no prediction considers."
+                .to_owned(),
+        );
     }
     let moves = after.pages_moved.saturating_sub(before.pages_moved);
     if moves > 0 && !predicts {
@@ -101,6 +122,33 @@ pub fn observe(
         ));
     }
     Ok(observation)
+}
+
+/// What is read at the end of an observation.
+struct End {
+    after: Counters,
+    state: server::ServerState,
+    what_if: Vec<WhatIf>,
+}
+
+impl End {
+    fn read(connector: &Connector, predicts: bool) -> Result<End, ObserveError> {
+        let mut connection = connector.open()?;
+        let after = Counters::read(&mut connection)?;
+        let what_if = if predicts { what_if(&mut connection)? } else { vec![] };
+        Ok(End { after, state: server::state(connector)?, what_if })
+    }
+}
+
+/// Returns true if a count has decreased.
+fn was_reset(before: &Counters, after: &Counters) -> bool {
+    let mut classes =
+        after.classes.iter().filter_map(|it| Some((before.class(it.shown.class)?, it)));
+    after.gets < before.gets
+        || after.misses < before.misses
+        || classes.any(|(before, after)| {
+            after.shown.hits < before.shown.hits || after.shown.sets < before.shown.sets
+        })
 }
 
 /// Returns the observation as far as the counters give it.
@@ -170,29 +218,6 @@ fn what_if(connection: &mut Connection) -> Result<Vec<WhatIf>, ObserveError> {
     Ok(points)
 }
 
-/// Refuses numbers that no memcached has, and whose products would overflow.
-fn check(counters: &Counters) -> Result<(), ObserveError> {
-    const MEMORY_BYTES_MAX: u64 = 1 << 50;
-    const PAGES_MAX: u64 = 1 << 30;
-    const CHUNKS_MAX: u64 = 1 << 40;
-    const CHUNK_MAX: u64 = 1 << 30;
-    let general = [("limit_maxbytes", counters.memory_limit_bytes, MEMORY_BYTES_MAX)];
-    let of_class = counters.classes.iter().flat_map(|class| {
-        let shown = class.shown;
-        [
-            ("total_pages", shown.pages, PAGES_MAX),
-            ("chunks_per_page", shown.chunks_per_page as u64, CHUNK_MAX),
-            ("chunk_size", shown.chunk_size_bytes as u64, CHUNK_MAX),
-            ("used_chunks", shown.used_chunks, CHUNKS_MAX),
-            ("number", class.items, CHUNKS_MAX),
-        ]
-    });
-    match general.into_iter().chain(of_class).find(|&(_, value, limit)| value > limit) {
-        Some((row, value, limit)) => Err(ObserveError::Implausible { row, value, limit }),
-        None => Ok(()),
-    }
-}
-
 /// Returns what the command could not see, as sentences.
 fn notes(observation: &Observation) -> Vec<String> {
     /// Shares of lines and of time above which a note says so.
@@ -240,19 +265,19 @@ fn number_of(version: &str) -> Option<[u32; 3]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{check, number_of};
+    use super::{number_of, was_reset};
     use slabwise_observer::counters::{ClassCounters, Counters};
 
     #[test]
-    fn numbers_that_no_memcached_has_are_refused() {
-        let mut counters = Counters { memory_limit_bytes: 64 << 20, ..Counters::default() };
-        assert!(check(&counters).is_ok());
-        counters.classes.push(ClassCounters { items: u64::MAX, ..ClassCounters::default() });
-        let error = check(&counters).expect_err("there are too many items").to_string();
-        assert!(error.starts_with("number is 18446744073709551615, above the limit"), "{error}");
-        counters.classes.clear();
-        counters.memory_limit_bytes = 1 << 60;
-        assert!(check(&counters).is_err());
+    fn counts_that_decrease_were_reset() {
+        let reading = |gets, sets| {
+            let mut class = ClassCounters::default();
+            class.shown.sets = sets;
+            Counters { gets, classes: vec![class], ..Counters::default() }
+        };
+        assert!(!was_reset(&reading(10, 5), &reading(10, 5)));
+        assert!(was_reset(&reading(10, 5), &reading(9, 5)));
+        assert!(was_reset(&reading(10, 5), &reading(11, 4)), "the gets are more again");
     }
 
     #[test]

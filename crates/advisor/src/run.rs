@@ -63,11 +63,6 @@ fn run(args: &Args) -> Result<Report, String> {
     for Failed { server, reason } in &report.failed {
         eprintln!("{COMMAND}: {server}: {reason}");
     }
-    if let Some(path) = &args.html {
-        let page = html::page(&report).into_string();
-        std::fs::write(path, page)
-            .map_err(|error| format!("cannot write the report to {}: {error}", path.display()))?;
-    }
     let printed = match args.json {
         true => serde_json::to_string(&report)
             .map_err(|error| format!("cannot write the report as JSON: {error}"))?,
@@ -75,6 +70,12 @@ fn run(args: &Args) -> Result<Report, String> {
     };
     let written = writeln!(std::io::stdout(), "{}", printed.trim_end());
     written.map_err(|error| format!("cannot print the report: {error}"))?;
+    // The report is on the screen even if the file cannot be written.
+    if let Some(path) = &args.html {
+        let page = html::page(&report).into_string();
+        std::fs::write(path, page)
+            .map_err(|error| format!("cannot write the report to {}: {error}", path.display()))?;
+    }
     Ok(report)
 }
 
@@ -96,9 +97,8 @@ fn report(connectors: &[Connector], args: &Args, stopped: &AtomicBool) -> Report
     let results: Vec<Result<Observation, String>> = thread::scope(|scope| {
         let threads: Vec<_> = connectors.iter().map(|it| scope.spawn(|| observe_one(it))).collect();
         let join = |thread: thread::ScopedJoinHandle<'_, _>| {
-            thread
-                .join()
-                .unwrap_or_else(|_| Err("the thread that observes it has failed".to_owned()))
+            // In a release, a panic has ended the process.
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
         threads.into_iter().map(join).collect()
     });

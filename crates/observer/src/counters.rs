@@ -8,8 +8,9 @@
 //! ```
 //!
 //! Invariants: reading changes nothing in the server; classes are in ascending order of their chunk sizes; each class has
-//! at least one chunk on a page. The three replies are not one moment: a class may have changed between them, so the sum
-//! of `used_chunks` and `free_chunks` may differ from the chunks of its pages.
+//! at least one chunk on a page; sums and products of sizes and numbers do not overflow, because a reply with a number that
+//! no memcached has is an error. The three replies are not one moment: a class may have changed between them, so the sum of
+//! `used_chunks` and `free_chunks` may differ from the chunks of its pages.
 
 use crate::error::{ObserverError, number, optional, parse};
 use slabwise_base::{ClassId, Ticks};
@@ -25,9 +26,6 @@ const ITEMS: &str = "stats items";
 /// The number of units of the work clock in a second of [`ClassSnapshot::tail_age_work`]. memcached knows no work clock,
 /// and only the ratios of tail ages matter to a policy.
 const WORK_UNITS_PER_SECOND: u32 = 1_000;
-
-/// The largest number of items of a class. A server that reports more is none; sums of such numbers would overflow.
-const ITEMS_MAX: u64 = 1 << 40;
 
 /// The identity of a server process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,6 +99,8 @@ pub struct Counters {
     pub memory_limit_bytes: u64,
     /// The bytes of all pages.
     pub allocated_bytes: u64,
+    /// True if the server moves values to files (extstore).
+    pub has_storage: bool,
     /// The processor time of the server since its start; `None` if it does not report a valid one.
     pub processor_time: Option<Duration>,
     /// `None` if the server has no watchers.
@@ -142,7 +142,7 @@ impl Counters {
             pid: total("pid")?,
             started_at_seconds: total("time")?.saturating_sub(total("uptime")?),
         };
-        Ok(Counters {
+        let counters = Counters {
             process,
             gets: total("cmd_get")?,
             misses: total("get_misses")?,
@@ -153,8 +153,11 @@ impl Counters {
             allocated_bytes: optional(slabs, SLABS, "total_malloced")?,
             processor_time: processor_time(general),
             lines: line_counts(general),
+            has_storage: general.get("extstore_page_allocs").is_some(),
             classes: classes(slabs, items)?,
-        })
+        };
+        check(&counters)?;
+        Ok(counters)
     }
 
     /// Returns what a page policy reads. `now` is the caller's time. `turnovers` is the number of bytes that were stored
@@ -185,6 +188,31 @@ impl Counters {
         };
         let page_size_bytes = self.classes.iter().map(bytes).max().unwrap_or(0);
         self.allocated_bytes.saturating_add(page_size_bytes) > self.memory_limit_bytes
+    }
+}
+
+/// Refuses numbers that no memcached has, and whose products would overflow.
+fn check(counters: &Counters) -> Result<(), ObserverError> {
+    const MEMORY_BYTES_MAX: u64 = 1 << 50;
+    const PAGES_MAX: u64 = 1 << 30;
+    const CHUNKS_MAX: u64 = 1 << 40;
+    const CHUNK_MAX: u64 = 1 << 30;
+    let general = [(GENERAL, "limit_maxbytes", counters.memory_limit_bytes, MEMORY_BYTES_MAX)];
+    let of_class = counters.classes.iter().flat_map(|class| {
+        let shown = class.shown;
+        [
+            (SLABS, "total_pages", shown.pages, PAGES_MAX),
+            (SLABS, "chunks_per_page", shown.chunks_per_page as u64, CHUNK_MAX),
+            (SLABS, "chunk_size", shown.chunk_size_bytes as u64, CHUNK_MAX),
+            (SLABS, "used_chunks", shown.used_chunks, CHUNKS_MAX),
+            (ITEMS, "number", class.items, CHUNKS_MAX),
+        ]
+    });
+    match general.into_iter().chain(of_class).find(|&(_, _, value, limit)| value > limit) {
+        Some((command, row, value, limit)) => {
+            Err(ObserverError::Implausible { command, row, value, limit })
+        }
+        None => Ok(()),
     }
 }
 
@@ -229,7 +257,7 @@ fn classes(slabs: &Rows, items: &Rows) -> Result<Vec<ClassCounters>, ObserverErr
         let Some(counters) = classes.get_mut(&number) else { continue };
         let value = || parse(ITEMS, &row.name, &row.value);
         match field {
-            "number" => counters.items = value()?.min(ITEMS_MAX),
+            "number" => counters.items = value()?,
             "number_hot" => counters.hot.items = value()?,
             "number_warm" => counters.warm.items = value()?,
             "number_cold" => counters.cold.items = value()?,

@@ -49,6 +49,20 @@ pub enum ObserverError {
         /// The number of the class.
         class: u32,
     },
+    /// A number is larger than that of any memcached.
+    #[error(
+        "{command}: {row} is {value}, above the limit of {limit}: check whether the server is a memcached"
+    )]
+    Implausible {
+        /// The command.
+        command: &'static str,
+        /// The name of the row, without the number of the class.
+        row: &'static str,
+        /// The value.
+        value: u64,
+        /// The largest value that is accepted.
+        limit: u64,
+    },
 }
 
 /// Returns the number in the row with this name.

@@ -22,7 +22,7 @@ const STEER_DEFAULTS: [(&str, &str); 1] =
 /// automover. It changes no items and no other setting. The memcached needs no option except slab_reassign, which
 /// is on by default.
 ///
-/// After a kill with SIGKILL the automover stays off: start the command again, or run it with --restore.
+/// SIGINT, SIGTERM and SIGHUP end the command. After a kill with SIGKILL the automover stays off: start the command again, or run it with --restore.
 /// docs/steer.md describes the command.
 #[derive(Debug, Parser)]
 #[command(
@@ -53,10 +53,11 @@ pub struct Args {
     /// File to which log lines are appended [default: the standard error]
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Time between two readings of the statistics
+    /// Time between two readings of the statistics, at most 10: the effect of moves is measured in periods of 20 seconds
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
     pub interval: Duration,
-    /// Maximum number of page moves a minute; at the start, a quarter of the pages may move at once
+    /// Maximum number of page moves a minute; at the start, a quarter of the pages may move at once,
+    /// but at least 8 and at most 256
     #[arg(long, value_name = "N", default_value = "30", value_parser = parse_moves)]
     pub moves_per_minute: f64,
     /// Minimum number of pages that each class keeps; memcached keeps one
@@ -65,14 +66,14 @@ pub struct Args {
     /// Address, HOST:PORT, on which GET /metrics is answered with metrics for Prometheus
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<String>,
-    /// Timeout for connecting
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_interval)]
+    /// Timeout for connecting, without the time to resolve the host name
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_timeout)]
     pub connect_timeout: Duration,
     /// Longest time without a byte of a reply
-    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_interval)]
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_timeout)]
     pub read_timeout: Duration,
     /// Longest time until a reply is complete
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_interval)]
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = parse_timeout)]
     pub reply_timeout: Duration,
     #[command(flatten)]
     pub connect: ConnectArgs,
@@ -115,8 +116,13 @@ fn parse_policy(text: &str) -> Result<PagePolicy, String> {
     }
 }
 
-/// Parses a time in seconds.
+/// Parses the time between readings. With more than ten seconds, there is no reading near the start of a period.
 fn parse_interval(text: &str) -> Result<Duration, String> {
+    command::seconds(text, 0.01..=10.0)
+}
+
+/// Parses a timeout in seconds.
+fn parse_timeout(text: &str) -> Result<Duration, String> {
     command::seconds(text, 0.01..=3600.0)
 }
 
@@ -154,12 +160,14 @@ mod tests {
 
     #[test]
     fn an_error_names_the_limits_and_the_remedy() {
-        let cases: [(&[&str], &str); 7] = [
+        let cases: [(&[&str], &str); 9] = [
             (&[], "--server"),
             (&["--server", ""], "give HOST, HOST:PORT"),
             (&["--server", "a", "--policy", "clever"], "unknown page policy"),
             (&["--server", "a", "--policy", "cliffhanger"], "choose marginal"),
-            (&["--server", "a", "--interval", "0"], "give 0.01 to 3600 seconds"),
+            (&["--server", "a", "--interval", "0"], "give 0.01 to 10 seconds"),
+            (&["--server", "a", "--interval", "10.1"], "give 0.01 to 10 seconds"),
+            (&["--server", "a", "--read-timeout", "0"], "give 0.01 to 3600 seconds"),
             (&["--server", "a", "--moves-per-minute=-1"], "give 0.01 to 6000 moves"),
             (&["--server", "a", "--pages-min", "0"], "1.."),
         ];

@@ -43,18 +43,6 @@ const POINTS_PER_SIDE: u64 = 32;
 /// A class with fewer decayed evictions than this has not evicted recently.
 const EVICTIONS_MIN: f64 = 0.5;
 
-/// A source of miss-ratio curves.
-pub trait Curves {
-    /// Receives one reading of the counters, with the number of gets since the reading before.
-    fn observe(&mut self, counters: &Counters);
-
-    /// Gives less weight to all counts so far, because the traffic has shifted.
-    fn shifted(&mut self);
-
-    /// Returns the profile of each class, in the order of the classes of the snapshot; empty if there is none yet.
-    fn profiles(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile>;
-}
-
 /// The decayed counts of one class.
 #[derive(Clone, Debug, Default)]
 struct ClassState {
@@ -145,8 +133,9 @@ fn sizes(pages: u64) -> Vec<u64> {
     sizes
 }
 
-impl Curves for ColdHits {
-    fn observe(&mut self, counters: &Counters) {
+impl ColdHits {
+    /// Receives one reading of the counters.
+    pub fn observe(&mut self, counters: &Counters) {
         let gets = counters.gets.saturating_sub(self.gets.unwrap_or(counters.gets)) as f64;
         self.gets = Some(counters.gets);
         let items: u64 = counters.classes.iter().map(|class| class.items).sum();
@@ -157,7 +146,8 @@ impl Curves for ColdHits {
         }
     }
 
-    fn shifted(&mut self) {
+    /// Gives less weight to all counts so far, because the traffic has shifted.
+    pub fn shifted(&mut self) {
         for state in self.states.iter_mut() {
             let ClassState { hits, misses, slope, evictions, last: _ } = state;
             [hits, misses, slope, evictions]
@@ -166,7 +156,8 @@ impl Curves for ColdHits {
         }
     }
 
-    fn profiles(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
+    /// Returns the profile of each class, in the order of the classes of the snapshot; empty if there is none yet.
+    pub fn profiles(&mut self, snapshot: &Snapshot) -> Vec<ClassProfile> {
         let known = self.states.iter().map(|state| state.last.shown.class);
         // The snapshot is that of the last reading, unless the caller read the server twice.
         if !known.eq(snapshot.classes.iter().map(|class| class.class)) {
@@ -178,7 +169,7 @@ impl Curves for ColdHits {
 
 #[cfg(test)]
 mod tests {
-    use super::{ColdHits, Curves, sizes};
+    use super::{ColdHits, sizes};
     use slabwise_base::{ClassId, Ticks};
     use slabwise_observer::counters::{ClassCounters, Counters, QueueCounters};
     use slabwise_policy::ClassSnapshot;

@@ -20,6 +20,12 @@ pub enum SteerError {
     /// The server refuses page moves.
     #[error("the server moves no pages: slab_reassign is off; start it with -o slab_reassign")]
     NoReassign,
+    /// The server moves values to files.
+    #[error(
+        "the server uses extstore, whose automover keeps pages free for writing to the file: a steerer must not replace \
+         it; nothing was changed"
+    )]
+    Storage,
     /// The server did not accept a mode of the automover.
     #[error(
         "the server did not accept '{command}': it replied '{reply}'; send the command yourself"
@@ -45,6 +51,18 @@ pub enum SteerError {
         path: PathBuf,
         /// The reason.
         reason: String,
+    },
+    /// The state file has a mode of another server that was not restored.
+    #[error(
+        "state file {path} is of {server}, whose automover is still off: run `slabwise steer --server {server} \
+         --state {path} --restore` first, or give another file with --state",
+        path = path.display()
+    )]
+    OtherServer {
+        /// The path of the file.
+        path: PathBuf,
+        /// The other server, as its argument gave it.
+        server: String,
     },
     /// Another process uses the state file.
     #[error("another steerer uses the state file {}: stop it first", path.display())]
@@ -79,9 +97,15 @@ pub enum SteerError {
     Rival(String),
     /// The former mode of the automover could not be restored.
     #[error(
-        "the automover of the server is still off: {reason}; run `slabwise steer --restore` when the server answers"
+        "the automover of the server may still be off: {reason}; run `slabwise steer --server {server} --state {path} \
+         --restore` when the server answers",
+        path = path.display()
     )]
     NotRestored {
+        /// The server.
+        server: String,
+        /// The state file.
+        path: PathBuf,
         /// The reason.
         reason: String,
     },
@@ -96,6 +120,6 @@ impl SteerError {
     /// Returns true if another start would end in the same way, or would undo what somebody has done to the server on
     /// purpose.
     pub fn needs_decision(&self) -> bool {
-        matches!(self, SteerError::NoReassign | SteerError::Rival(_))
+        matches!(self, SteerError::NoReassign | SteerError::Storage | SteerError::Rival(_))
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! The driver changes them, and the HTTP server reads them in another thread.
 
+use crate::goal::Purpose;
 use crate::split::Split;
-use crate::steerer::Purpose;
 use crate::trial::Effect;
 use prometheus::core::Collector;
 use prometheus::{
@@ -119,8 +119,8 @@ impl Figures {
 #[cfg(test)]
 mod tests {
     use super::Figures;
+    use crate::goal::Purpose;
     use crate::split::Split;
-    use crate::steerer::Purpose;
     use crate::testing::counters;
     use crate::trial::{Effect, Verdict};
 

@@ -12,15 +12,13 @@
 
 use crate::dialogue::set_automove;
 use crate::error::SteerError;
-use crate::saved::{Saved, StateFile};
+use crate::saved::{OFF, Saved, StateFile};
 use crate::split::Split;
 use slabwise_client::Connection;
 use slabwise_observer::counters::ProcessIdentity;
 use slabwise_observer::settings::Settings;
 use std::io::{Read, Write};
-
-/// The mode of the automover when it is off.
-pub const OFF: u64 = 0;
+use std::path::Path;
 
 /// The keeper of the automover's mode of one server.
 #[derive(Debug)]
@@ -28,6 +26,8 @@ pub struct Keeper {
     server: String,
     file: StateFile,
     saved: Option<Saved>,
+    /// True if the automover of the present process of the server is known to have been off.
+    was_off: bool,
 }
 
 /// What [`Keeper::take_over`] found.
@@ -55,10 +55,23 @@ pub enum GiveBack {
 }
 
 impl Keeper {
-    /// Reads the state file.
+    /// Reads the state file. Refuses that of another server, or of another spelling of its address, if it has a mode that was
+    /// not restored.
     pub fn new(server: String, file: StateFile) -> Result<Keeper, SteerError> {
-        let saved = file.read()?.filter(|saved| saved.server == server);
-        Ok(Keeper { server, file, saved })
+        let saved = file.read()?;
+        if let Some(other) = saved.as_ref().filter(|saved| saved.server != server)
+            && other.has_changed_mode()
+        {
+            let (path, server) = (file.path().to_owned(), other.server.clone());
+            return Err(SteerError::OtherServer { path, server });
+        }
+        let saved = saved.filter(|saved| saved.server == server);
+        Ok(Keeper { server, file, saved, was_off: false })
+    }
+
+    /// Returns the path of the state file.
+    pub fn path(&self) -> &Path {
+        self.file.path()
     }
 
     /// Returns the last split in the state file; empty if there is none.
@@ -71,31 +84,37 @@ impl Keeper {
         self.saved.as_ref().is_some_and(|saved| !saved.process().is_same_process(process))
     }
 
-    /// Switches the automover off. `has_steered` is true if this process had already switched it off.
+    /// Switches the automover off, unless it was off and somebody has switched it on.
     pub fn take_over<S: Read + Write>(
         &mut self,
         connection: &mut Connection<S>,
         settings: &Settings,
         process: ProcessIdentity,
-        has_steered: bool,
     ) -> Result<TakeOver, SteerError> {
         let same = self.saved.as_ref().filter(|it| it.process().is_same_process(process));
         let former = same.and_then(|saved| saved.automove);
         match (former, settings.automove) {
-            (Some(former), OFF) => return Ok(TakeOver::WasOff(former)),
-            (Some(_), mode) if has_steered => return Ok(TakeOver::SwitchedOn(mode)),
-            _ => {}
+            (Some(former), OFF) => {
+                self.was_off = true;
+                return Ok(TakeOver::WasOff(former));
+            }
+            (Some(_), mode) if self.was_off => return Ok(TakeOver::SwitchedOn(mode)),
+            _ => self.was_off = false,
         }
         let mut saved = Saved::new(self.server.clone(), process);
         saved.automove = Some(settings.automove);
         saved.split = self.split();
         self.file.write(&saved)?;
         self.saved = Some(saved);
-        if settings.automove == OFF {
-            return Ok(TakeOver::WasOff(OFF));
-        }
-        set_automove(connection, OFF)?;
-        Ok(TakeOver::SwitchedOff(settings.automove))
+        let found = match settings.automove {
+            OFF => TakeOver::WasOff(OFF),
+            mode => {
+                set_automove(connection, OFF)?;
+                TakeOver::SwitchedOff(mode)
+            }
+        };
+        self.was_off = true;
+        Ok(found)
     }
 
     /// Saves the split.
@@ -109,7 +128,7 @@ impl Keeper {
 
     /// Returns true if a mode is to be restored.
     pub fn has_changed_mode(&self) -> bool {
-        self.saved.as_ref().is_some_and(|saved| saved.automove.is_some_and(|mode| mode != OFF))
+        self.saved.as_ref().is_some_and(Saved::has_changed_mode)
     }
 
     /// Restores the former mode of the automover.
@@ -123,6 +142,8 @@ impl Keeper {
         let done = match saved.automove {
             None | Some(OFF) => GiveBack::Nothing,
             Some(_) if !saved.process().is_same_process(process) => GiveBack::Restarted,
+            // The command to switch it off has not arrived.
+            Some(former) if settings.automove == former => GiveBack::Nothing,
             Some(_) if settings.automove != OFF => GiveBack::ChangedByOthers(settings.automove),
             Some(former) => {
                 set_automove(connection, former)?;
@@ -140,5 +161,33 @@ impl Keeper {
         };
         saved.automove = None;
         self.file.write(saved)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Keeper, Saved, StateFile};
+    use slabwise_observer::counters::ProcessIdentity;
+
+    #[test]
+    fn a_mode_of_another_server_is_not_lost() {
+        let folder = tempfile::tempdir().expect("the system has a folder for temporary files");
+        let path = folder.path().join("state.json");
+        let file = || StateFile::lock(&path).expect("the folder exists");
+        let process = ProcessIdentity { pid: 3, started_at_seconds: 5 };
+        let mut saved = Saved::new("localhost:11211".to_owned(), process);
+        for (mode, is_refused) in [(Some(1), true), (Some(0), false), (None, false)] {
+            saved.automove = mode;
+            file().write(&saved).expect("the folder exists");
+            let same = Keeper::new("localhost:11211".to_owned(), file());
+            assert_eq!(same.expect("the file is valid").has_changed_mode(), mode == Some(1));
+            match Keeper::new("127.0.0.1:11211".to_owned(), file()) {
+                Ok(keeper) => assert!(!is_refused && keeper.split().is_empty(), "{mode:?}"),
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(is_refused && text.contains("--server localhost:11211"), "{text}");
+                }
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@
 //!   run: the driver ----> observer: reads statistics --> steerer: decides, without a clock or a connection
 //!     |                                                    |-- curves: miss-ratio curves from the hits of COLD
 //!     |-- dialogue: orders page moves                      |-- policy (crate policy): a plan of page moves
-//!     |-- keeper:   the automover's mode, in saved         |-- trials: the effect of moves; undo
+//!     |-- keeper:   the automover's mode, in saved         |-- trials: the effect of moves; goal: a split to reach
 //!     |                                                    |-- shift: notices other traffic
 //!     '-- journal, figures, metrics                        '-- rival, budget: other steerers, rate limit
 //! ```
@@ -26,6 +26,7 @@ mod dialogue;
 mod due;
 mod error;
 mod figures;
+mod goal;
 mod journal;
 mod keeper;
 mod metrics;
@@ -41,12 +42,14 @@ mod tracked;
 mod trial;
 mod trials;
 mod waiting;
+mod wording;
 
 pub use args::default_policy;
-pub use curves::{ColdHits, Curves};
+pub use curves::ColdHits;
+pub use goal::{GoalEnd, Purpose};
 pub use shift::Shift;
 pub use split::{Order, Split};
-pub use steerer::{Decision, Event, Limits, Purpose, Round, Steerer};
+pub use steerer::{Decision, Event, Limits, Round, Steerer};
 pub use trial::{Effect, Verdict};
 
 use args::Args;

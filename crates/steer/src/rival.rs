@@ -41,9 +41,9 @@ impl OwnMoves {
         foreign
     }
 
-    /// Forgets the count, because the next reading is of another process.
+    /// Forgets the count, because the next reading is of another process. Orders to it may have been sent already.
     pub fn forget(&mut self) {
-        *self = OwnMoves::default();
+        self.certain = None;
     }
 }
 

@@ -5,7 +5,7 @@
 //!    ^         |
 //!    |         +-- the connection failed:     one log line; wait (backoff); a new session
 //!    '---------+-- a signal, or a rival:      give the automover back; end
-//!              '-- another error:             give the automover back if possible; end
+//!              '-- another error, or the first session failed: give the automover back if possible; end
 //! ```
 //!
 //! Invariants: every call on the connection ends within the timeouts; no order is sent while another one is in progress;
@@ -17,14 +17,13 @@ use crate::dialogue::{Reply, reassign};
 use crate::error::SteerError;
 use crate::figures::Figures;
 use crate::journal::Journal;
-use crate::keeper::{GiveBack, Keeper, OFF, TakeOver};
+use crate::keeper::{GiveBack, Keeper, TakeOver};
 use crate::metrics;
 use crate::saved::{StateFile, default_path};
-use crate::shift::Shift;
 use crate::split::{Order, Split};
-use crate::steerer::{Decision, Event, Limits, Purpose, Round, Steerer};
+use crate::steerer::{Decision, Event, Limits, Round, Steerer};
 use crate::waiting::Waiting;
-use slabwise_base::ClassId;
+use crate::wording::{describe, describe_effect, describe_end, describe_shift, saving};
 use slabwise_client::{Connection, Connector};
 use slabwise_observer::counters::Counters;
 use slabwise_observer::settings::Settings;
@@ -53,12 +52,19 @@ enum End {
     PagesMoved(u64),
 }
 
-/// The result of waiting for a page move.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Moved {
-    Yes,
-    /// The page has not moved in time, or a signal has arrived.
-    Unknown,
+/// The result of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// The page has moved.
+    Moved,
+    /// The server has accepted the order, but the page has not moved in time, or a signal has arrived.
+    Unfinished,
+    /// The server moves no such page.
+    Refused,
+    /// The server has refused the order for a reason that this command does not know.
+    RefusedOther,
+    /// The server was busy for too long, or a signal has arrived.
+    NotOrdered,
 }
 
 /// The driver of one server.
@@ -66,7 +72,8 @@ pub struct Driver<'a> {
     args: &'a Args,
     connector: Connector,
     journal: Journal,
-    keeper: Keeper,
+    /// `None` in a dry run, which changes no mode and no file.
+    keeper: Option<Keeper>,
     steerer: Steerer,
     figures: Figures,
     waiting: Waiting,
@@ -91,14 +98,17 @@ impl<'a> Driver<'a> {
     pub fn new(args: &'a Args) -> Result<Driver<'a>, SteerError> {
         let waiting = Waiting::start()?;
         let mut journal = Journal::open(args.log.as_deref())?;
-        let keeper = keeper(args)?;
+        let keeper = if args.dry_run { None } else { Some(keeper(args)?) };
         let figures = Figures::new();
         if let Some(address) = &args.metrics {
             let address = metrics::start(address, figures.clone())?;
             journal.line(format_args!("metrics are at http://{address}/metrics"));
         }
         let limits = Limits { moves_per_minute: args.moves_per_minute, pages_min: args.pages_min };
-        let steerer = Steerer::new(args.policy.clone(), Box::<ColdHits>::default(), limits);
+        let mut steerer = Steerer::new(args.policy.clone(), ColdHits::default(), limits);
+        if args.dry_run {
+            steerer.tolerate_others();
+        }
         Ok(Driver {
             args,
             connector: args.connector().map_err(SteerError::Security)?,
@@ -121,12 +131,16 @@ impl<'a> Driver<'a> {
             self.figures.connected.set(0);
             match ended {
                 Ok(end) => return self.end(end),
-                Err(error) if !error.is_of_connection() => {
-                    let _ = self.give_back();
-                    return Err(error);
+                // In the first session, a wrong address is an error of the operator, and waiting does not help.
+                Err(error) if !error.is_of_connection() || !self.has_steered => {
+                    return Err(match self.give_back() {
+                        Ok(()) => error,
+                        Err(not_restored) => {
+                            self.journal.line(error);
+                            not_restored
+                        }
+                    });
                 }
-                // A wrong address is an error of the operator, and waiting does not help.
-                Err(error) if !self.has_steered => return Err(error),
                 Err(error) => {
                     self.figures.failures.inc();
                     let server = &self.args.server;
@@ -143,17 +157,19 @@ impl<'a> Driver<'a> {
     /// Steers over one connection. `worked` becomes true after the first reading.
     fn session(&mut self, worked: &mut bool) -> Result<End, SteerError> {
         let mut connection = self.connector.open()?;
-        let mut settings = Settings::read(&mut connection)?;
-        if !settings.can_reassign {
-            return Err(SteerError::NoReassign);
-        }
-        let mut counters = Counters::read(&mut connection)?;
-        if let Some(end) = self.take_over(&mut connection, &settings, &counters)? {
-            return Ok(end);
-        }
-        self.has_steered = true;
-        self.figures.connected.set(1);
         loop {
+            let settings = Settings::read(&mut connection)?;
+            let mut counters = Counters::read(&mut connection)?;
+            if !settings.can_reassign {
+                return Err(SteerError::NoReassign);
+            }
+            if counters.has_storage {
+                return Err(SteerError::Storage);
+            }
+            if let Some(end) = self.take_over(&mut connection, settings, &mut counters)? {
+                return Ok(end);
+            }
+            self.figures.connected.set(1);
             let decision = self.steerer.observe(&counters, self.waiting.nanos());
             self.log_events();
             match decision {
@@ -171,47 +187,59 @@ impl<'a> Driver<'a> {
             if self.waiting.wait(self.args.interval / divisor) {
                 return Ok(End::Signal);
             }
-            settings = Settings::read(&mut connection)?;
-            if settings.automove != OFF && !self.args.dry_run {
-                return Ok(End::AutomoverOn(settings.automove));
-            }
-            counters = Counters::read(&mut connection)?;
         }
     }
 
+    /// Switches the automover off if this process of the server has it on, and reads the counters again: pages may have moved
+    /// until then.
     fn take_over(
         &mut self,
         connection: &mut Connection,
-        settings: &Settings,
-        counters: &Counters,
+        mut settings: Settings,
+        counters: &mut Counters,
     ) -> Result<Option<End>, SteerError> {
-        if self.args.dry_run {
-            if !self.has_steered {
+        let is_first = !std::mem::replace(&mut self.has_steered, true);
+        let Some(keeper) = &mut self.keeper else {
+            if is_first {
                 self.journal.line("dry run: no page moves, no setting changes");
             }
             return Ok(None);
+        };
+        let has_restarted = keeper.has_restarted(counters.process);
+        if has_restarted {
+            // A slabwise that is upgraded keeps the connection, so the settings may be of the process before.
+            settings = Settings::read(connection)?;
         }
-        let (process, has_steered) = (counters.process, self.has_steered);
-        let has_restarted = self.keeper.has_restarted(process);
-        let found = self.keeper.take_over(connection, settings, process, has_steered)?;
-        let server = &self.args.server;
+        let found = keeper.take_over(connection, &settings, counters.process);
+        // An error until then ends the command.
+        self.has_steered = found.is_ok() || !is_first;
+        let steering = format!(
+            "steering {} ({}) with policy {}",
+            self.args.server,
+            settings.version,
+            self.args.policy.name()
+        );
+        let found = found?;
+        if is_first {
+            let split = keeper.split();
+            self.steerer.start_with(split, has_restarted);
+        }
         match found {
             TakeOver::SwitchedOn(mode) => return Ok(Some(End::AutomoverOn(mode))),
-            TakeOver::SwitchedOff(mode) => self.journal.line(format_args!(
-                "steering {server} ({}) with policy {}: switched the automover off; its mode was {mode}",
-                settings.version,
-                self.args.policy.name(),
-            )),
-            TakeOver::WasOff(mode) if !has_steered => self.journal.line(format_args!(
-                "steering {server} ({}) with policy {}: the automover is off; its former mode is {mode}",
-                settings.version,
-                self.args.policy.name(),
-            )),
+            TakeOver::SwitchedOff(mode) => {
+                self.journal.line(format_args!(
+                    "{steering}: switched the automover off; its mode was {mode}"
+                ));
+                self.steerer.took_over(self.waiting.nanos());
+                *counters = Counters::read(connection)?;
+            }
+            TakeOver::WasOff(mode) if is_first => self
+                .journal
+                .line(format_args!("{steering}: the automover is off; its former mode is {mode}")),
             TakeOver::WasOff(_) => {}
         }
-        if !has_steered {
-            self.steerer.start_with(self.keeper.split(), has_restarted);
-            self.log_limits(settings, counters);
+        if is_first {
+            self.log_limits(&settings, counters);
         }
         Ok(None)
     }
@@ -242,8 +270,8 @@ impl<'a> Driver<'a> {
                     self.journal
                         .line("the server has restarted: moving pages to the last split again");
                 }
-                Event::Reapplied => {
-                    self.journal.line("the last split is reached, as far as classes have pages")
+                Event::GoalEnded(purpose, end) => {
+                    self.journal.line(describe_end(purpose, end));
                 }
                 Event::Shifted(shift) => {
                     self.figures.shifts.inc();
@@ -254,20 +282,15 @@ impl<'a> Driver<'a> {
                 }
                 Event::Measured(effect) => {
                     self.figures.measured(effect);
-                    self.journal.line(format_args!(
-                        "trial {}: {:+.2} misses per 1,000 gets against the expectation ({:.2} before, {:.2} after)",
-                        effect.verdict.word(),
-                        effect.excess_per_thousand,
-                        effect.before_per_thousand,
-                        effect.after_per_thousand,
-                    ));
+                    self.journal.line(describe_effect(effect));
                 }
             }
         }
     }
 
-    /// Logs the round of a dry run, unless it is the last one again.
+    /// Logs the round of a dry run, unless it is the last one again. The rate limit is that of orders.
     fn log_plan(&mut self, round: &Round, counters: &Counters) {
+        self.steerer.report(round, counters, &[], round.moves.len(), self.waiting.nanos());
         if round.moves == self.logged {
             return;
         }
@@ -279,8 +302,8 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Orders the moves of a round, one after the other. Ends early if the server is busy, a move takes too long, or a
-    /// signal has arrived.
+    /// Orders the moves of a round, one after the other. Ends early if the server is busy, a move takes too long, the server
+    /// gives an unknown reason for a refusal, or a signal has arrived. Repeats no order that was refused.
     fn carry_out(
         &mut self,
         connection: &mut Connection,
@@ -288,46 +311,50 @@ impl<'a> Driver<'a> {
         counters: &Counters,
     ) -> Result<(), SteerError> {
         let mut pages = Split::of(counters);
-        let mut accepted = Vec::new();
+        let (mut accepted, mut refused) = (Vec::new(), Vec::new());
         let mut result = Ok(());
         for &(order, reason) in &round.moves {
-            match self.order(connection, order) {
-                Ok(Some(moved)) => {
-                    accepted.push(order);
-                    self.figures.moved(round.purpose);
-                    let text = describe(order, counters, &mut pages);
-                    self.journal.line(format_args!("moved {text}: {reason}{}", saving(round)));
-                    if moved == Moved::Unknown {
-                        break;
-                    }
-                }
-                Ok(None) => {}
+            if refused.contains(&order) {
+                continue;
+            }
+            let outcome = match self.order(connection, order) {
+                Ok(outcome) => outcome,
                 Err(error) => {
                     result = Err(error);
                     break;
                 }
+            };
+            match outcome {
+                Outcome::Moved | Outcome::Unfinished => {
+                    accepted.push(order);
+                    self.figures.moved(round.purpose);
+                    let text = describe(order, counters, &mut pages);
+                    self.journal.line(format_args!("moved {text}: {reason}{}", saving(round)));
+                }
+                Outcome::Refused | Outcome::RefusedOther => refused.push(order),
+                Outcome::NotOrdered => {}
+            }
+            if !matches!(outcome, Outcome::Moved | Outcome::Refused) {
+                break;
             }
         }
-        self.steerer.report(round, counters, &accepted, self.waiting.nanos());
-        if round.purpose != Purpose::Reapply {
-            self.keeper.save_split(self.steerer.split())?;
+        self.steerer.report(round, counters, &accepted, refused.len(), self.waiting.nanos());
+        if let Some(keeper) = &mut self.keeper {
+            keeper.save_split(self.steerer.split())?;
         }
         result
     }
 
-    /// Orders one move, and waits until the page has moved. Returns `None` if the server refused the move.
-    fn order(
-        &mut self,
-        connection: &mut Connection,
-        order: Order,
-    ) -> Result<Option<Moved>, SteerError> {
-        let moved_before = Counters::read_totals(connection)?.pages_moved;
+    /// Orders one move, and waits until the page has moved.
+    fn order(&mut self, connection: &mut Connection, order: Order) -> Result<Outcome, SteerError> {
         let mut wait = POLL_WAITS.0;
         for _ in 0..BUSY_TRIES_MAX {
+            // Another move may have ended while the server was busy.
+            let moved_before = Counters::read_totals(connection)?.pages_moved;
             self.steerer.ordered(self.waiting.nanos());
             let reply = reassign(connection, order)?;
             if reply == Reply::Accepted {
-                return self.await_move(connection, moved_before).map(Some);
+                return self.await_move(connection, moved_before);
             }
             self.steerer.refused();
             self.figures.refused(reply.word());
@@ -340,15 +367,16 @@ impl<'a> Driver<'a> {
                         "the server refused to move a page from class {victim} to class {receiver}: {}",
                         reply.text(),
                     ));
-                    return Ok(None);
+                    let is_other = matches!(reply, Reply::Other(_));
+                    return Ok(if is_other { Outcome::RefusedOther } else { Outcome::Refused });
                 }
             }
             wait = (wait * 2).min(POLL_WAITS.1);
             if self.waiting.wait(wait) {
-                return Ok(None);
+                break;
             }
         }
-        Ok(None)
+        Ok(Outcome::NotOrdered)
     }
 
     /// Waits until the server has moved the page.
@@ -356,17 +384,17 @@ impl<'a> Driver<'a> {
         &mut self,
         connection: &mut Connection,
         moved_before: u64,
-    ) -> Result<Moved, SteerError> {
+    ) -> Result<Outcome, SteerError> {
         let started = self.waiting.nanos();
         let mut wait = POLL_WAITS.0;
         loop {
             let totals = Counters::read_totals(connection)?;
             if totals.pages_moved > moved_before && !totals.is_moving {
-                return Ok(Moved::Yes);
+                return Ok(Outcome::Moved);
             }
             let elapsed = Duration::from_nanos(self.waiting.nanos().saturating_sub(started));
             if elapsed >= MOVE_TIME_MAX || self.waiting.wait(wait) {
-                return Ok(Moved::Unknown);
+                return Ok(Outcome::Unfinished);
             }
             wait = (wait * 2).min(POLL_WAITS.1);
         }
@@ -374,16 +402,13 @@ impl<'a> Driver<'a> {
 
     /// Ends the command: restores the automover, unless somebody else has set its mode.
     fn end(&mut self, end: End) -> Result<(), SteerError> {
-        if self.args.dry_run {
-            return Ok(());
-        }
         match end {
             End::Signal => self.give_back(),
             End::AutomoverOn(mode) => {
-                self.keeper.forget_mode()?;
+                self.keeper.as_mut().map_or(Ok(()), Keeper::forget_mode)?;
                 let reason = format!(
-                    "somebody has switched the automover on (mode {mode}): stopped steering; `slabs automove 0` and \
-                     a new start steer again"
+                    "somebody has switched the automover on (mode {mode}): stopped steering; start the command again \
+                     to steer"
                 );
                 self.journal.line(&reason);
                 Err(SteerError::Rival(reason))
@@ -402,11 +427,14 @@ impl<'a> Driver<'a> {
 
     /// Restores the former mode of the automover over a new connection.
     fn give_back(&mut self) -> Result<(), SteerError> {
-        if self.args.dry_run || !self.keeper.has_changed_mode() {
+        let Some(keeper) = self.keeper.as_mut().filter(|keeper| keeper.has_changed_mode()) else {
             return Ok(());
-        }
-        let text = give_back(&self.connector, &mut self.keeper);
-        let text = text.map_err(|error| SteerError::NotRestored { reason: error.to_string() })?;
+        };
+        let text = give_back(&self.connector, keeper).map_err(|error| SteerError::NotRestored {
+            server: self.args.server.to_string(),
+            path: keeper.path().to_owned(),
+            reason: error.to_string(),
+        })?;
         self.journal.line(text);
         Ok(())
     }
@@ -427,37 +455,4 @@ pub fn give_back(connector: &Connector, keeper: &mut Keeper) -> Result<String, S
             format!("somebody has set the automover to mode {mode}: it was not changed")
         }
     })
-}
-
-/// Describes a move with the pages of both classes before and after it, and updates the pages.
-fn describe(order: Order, counters: &Counters, pages: &mut Split) -> String {
-    let size = |id: ClassId| counters.class(id).map_or(0, |class| class.shown.chunk_size_bytes);
-    let (from, to) = (size(order.victim), size(order.receiver));
-    let (from_pages, to_pages) = (pages.pages(from), pages.pages(to));
-    pages.move_page(order, counters);
-    format!(
-        "a page from class {} ({from} bytes, {from_pages} pages) to class {} ({to} bytes, {to_pages} pages)",
-        order.victim.wire(),
-        order.receiver.wire(),
-    )
-}
-
-fn describe_shift(shift: Shift) -> String {
-    match shift {
-        Shift::Mix(share) => {
-            format!("{:.0} % of the requests are for other classes", 100.0 * share)
-        }
-        Shift::Misses(before, now) => {
-            let (before, now) = (1_000.0 * before, 1_000.0 * now);
-            format!("{before:.2} misses per 1,000 gets before, {now:.2} now")
-        }
-    }
-}
-
-/// Describes the predicted saving of a round.
-fn saving(round: &Round) -> String {
-    match round.predicted_saving {
-        Some(saving) => format!("; the round saves {:.2} misses per 1,000 gets", saving * 1_000.0),
-        None => String::new(),
-    }
 }

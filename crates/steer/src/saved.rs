@@ -16,6 +16,8 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+/// The mode of the automover when it is off.
+pub const OFF: u64 = 0;
 /// The number of the present format of the file.
 const FORMAT: u32 = 1;
 
@@ -49,6 +51,11 @@ impl Saved {
         }
     }
 
+    /// Returns true if a mode is to be restored.
+    pub fn has_changed_mode(&self) -> bool {
+        self.automove.is_some_and(|mode| mode != OFF)
+    }
+
     /// Returns the process of the server.
     pub fn process(&self) -> ProcessIdentity {
         ProcessIdentity { pid: self.pid, started_at_seconds: self.started_at_seconds }
@@ -77,6 +84,11 @@ impl StateFile {
             Err(TryLockError::WouldBlock) => Err(SteerError::Locked { path: path.to_owned() }),
             Err(TryLockError::Error(error)) => Err(failed(error)),
         }
+    }
+
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Reads the file; returns `None` if it does not exist.

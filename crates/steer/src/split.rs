@@ -7,6 +7,9 @@ use slabwise_base::ClassId;
 use slabwise_observer::counters::Counters;
 use std::collections::BTreeMap;
 
+/// The maximum number of orders of one reading. Further ones follow after the next reading.
+pub const ORDERS_MAX: usize = 1 << 10;
+
 /// The number of pages of each class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Split {
@@ -59,7 +62,8 @@ impl Split {
     }
 
     /// Returns the orders that lead from the present split to this one, as far as classes can give pages: a class keeps
-    /// `pages_min` pages, and a class that is not in this split keeps its pages. The largest differences are first.
+    /// `pages_min` pages, and a class that is not in this split keeps its pages. The largest differences are first, and there
+    /// are at most [`ORDERS_MAX`] orders.
     pub fn orders_from(&self, counters: &Counters, pages_min: u64) -> Vec<Order> {
         let known = counters.classes.iter().filter(|it| self.pages(it.shown.chunk_size_bytes) > 0);
         let mut surplus = Vec::new();
@@ -71,16 +75,17 @@ impl Split {
             deficit.push((target.saturating_sub(now), class.shown.class));
         }
         let mut orders = Vec::new();
-        loop {
+        while orders.len() < ORDERS_MAX {
             let victim = surplus.iter_mut().max_by_key(|(pages, _)| *pages);
             let receiver = deficit.iter_mut().max_by_key(|(pages, _)| *pages);
-            let (Some(victim), Some(receiver)) = (victim, receiver) else { return orders };
+            let (Some(victim), Some(receiver)) = (victim, receiver) else { break };
             if victim.0 == 0 || receiver.0 == 0 {
-                return orders;
+                break;
             }
             (victim.0, receiver.0) = (victim.0 - 1, receiver.0 - 1);
             orders.push(Order { victim: victim.1, receiver: receiver.1 });
         }
+        orders
     }
 }
 

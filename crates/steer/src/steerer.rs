@@ -3,25 +3,29 @@
 //! ```text
 //!   Counters --> Steerer::observe --> Decision --> the driver orders the moves --> Steerer::report
 //!                   |
-//!                   +-- process changed?          forget everything but the split
+//!                   +-- process changed?          forget everything but the split and the curves
 //!                   +-- moves of others?          stop
 //!                   +-- shifted traffic?          forget what was measured, and allow as many moves as at the start
-//!                   +-- a split to reach again?   its moves, as far as classes have pages to give
-//!                   +-- a trial to undo?          the moves back
+//!                   +-- a goal?                   its moves, until it is reached or given up
+//!                   +-- a trial that hurt?        a goal: the split before the trial
 //!                   '-- policy: a plan            its moves, within the rate limit, if no trial forbids it
 //! ```
 //!
 //! Invariants:
 //! - while the server moves a page, and while its memory is not full, no move is decided;
+//! - while there is a goal, the policy moves no page;
 //! - no class gives its last `pages_min` pages;
 //! - a round is decided only if no trial is being measured, if it continues the direction of the trial, or if it promises a large
 //!   saving ([`LARGE_SAVING`]);
 //! - a class that was in an undone trial is in no round of the policy until its hold ends;
-//! - the rate limit holds for all moves except those that undo a trial.
+//! - the rate limit holds for all orders except those that undo a trial, also for orders that the server refuses.
+//!
+//! After a restart of the server its clients are the same, so the curves keep their counts, which decay.
 
 use crate::budget::Budget;
-use crate::curves::Curves;
+use crate::curves::ColdHits;
 use crate::due::LastStep;
+use crate::goal::{Goal, GoalEnd, Purpose, Step};
 use crate::rival::OwnMoves;
 use crate::shift::{Shift, ShiftDetector};
 use crate::split::{Order, Split};
@@ -36,8 +40,6 @@ const LARGE_SAVING: f64 = 0.03;
 /// A move must save at least this share of the mean misses per page: the misses of all classes divided by the number of
 /// pages. So the moves of a tenth of all pages save at least 2 % of the misses, or are not worth their items.
 const MOVE_SAVING_MIN: f64 = 0.15;
-/// The longest time for reaching the split of before a restart. A class may never have enough pages to give.
-const REAPPLY_NANOS_MAX: u64 = 120 * SECOND_NANOS;
 /// The longest time from an accepted order to the beginning of the move.
 const ORDER_NANOS_MAX: u64 = 5 * SECOND_NANOS;
 
@@ -48,28 +50,6 @@ pub struct Limits {
     pub moves_per_minute: f64,
     /// The number of pages that each class keeps.
     pub pages_min: u64,
-}
-
-/// The purpose of a round of moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Purpose {
-    /// The policy planned the moves.
-    Policy,
-    /// The moves undo a trial that hurt.
-    Undo,
-    /// The moves lead to the split that the steerer had chosen before the server restarted.
-    Reapply,
-}
-
-impl Purpose {
-    /// Returns the word for logs and metrics.
-    pub fn word(self) -> &'static str {
-        match self {
-            Purpose::Policy => "policy",
-            Purpose::Undo => "undo",
-            Purpose::Reapply => "reapply",
-        }
-    }
 }
 
 /// Some moves that are ordered one after the other.
@@ -101,8 +81,8 @@ pub enum Event {
     Restarted,
     /// The effect of a trial was measured.
     Measured(Effect),
-    /// The split of before the restart was reached, as far as possible.
-    Reapplied,
+    /// The goal with this purpose has ended.
+    GoalEnded(Purpose, GoalEnd),
     /// The traffic has shifted.
     Shifted(Shift),
 }
@@ -112,26 +92,27 @@ pub struct Steerer {
     policy: PagePolicy,
     /// The policy in its first state, for a restarted server.
     fresh_policy: PagePolicy,
-    curves: Box<dyn Curves>,
+    curves: ColdHits,
     random: Random,
     limits: Limits,
     budget: Option<Budget>,
     own_moves: OwnMoves,
+    tolerates_others: bool,
     ordered_at_nanos: Option<u64>,
     trials: Trials,
     shift: ShiftDetector,
     last_step: Option<LastStep>,
     last: Option<Counters>,
     turnovers: f64,
-    /// The split to reach again, and the time at which the attempt ends; 0 before the memory was full.
-    target: Option<(Split, u64)>,
+    goal: Option<Goal>,
+    /// The split that was chosen last. An unfinished goal may not have reached it.
     split: Split,
     events: Vec<Event>,
 }
 
 impl Steerer {
     /// Creates a steerer.
-    pub fn new(policy: PagePolicy, curves: Box<dyn Curves>, limits: Limits) -> Steerer {
+    pub fn new(policy: PagePolicy, curves: ColdHits, limits: Limits) -> Steerer {
         Steerer {
             fresh_policy: policy.clone(),
             policy,
@@ -140,13 +121,14 @@ impl Steerer {
             limits,
             budget: None,
             own_moves: OwnMoves::default(),
+            tolerates_others: false,
             ordered_at_nanos: None,
             trials: Trials::default(),
             shift: ShiftDetector::default(),
             last_step: None,
             last: None,
             turnovers: 0.0,
-            target: None,
+            goal: None,
             split: Split::default(),
             events: Vec::new(),
         }
@@ -159,7 +141,7 @@ impl Steerer {
 
     /// Returns true if the next reading should follow soon, because the memory fills or the first rounds are due.
     pub fn is_eager(&self) -> bool {
-        self.target.is_some() || !self.trials.has_history()
+        !self.trials.has_history() && self.goal.as_ref().is_none_or(|goal| !goal.has_begun())
     }
 
     /// Returns what was noticed since the last call.
@@ -173,7 +155,7 @@ impl Steerer {
         let since_order = self.ordered_at_nanos.map(|at| nanos.saturating_sub(at));
         let is_settled = !counters.is_moving && since_order.is_none_or(|it| it > ORDER_NANOS_MAX);
         let foreign = self.own_moves.observe(counters.pages_moved, is_settled);
-        if foreign > 0 {
+        if foreign > 0 && !self.tolerates_others {
             return Decision::Rival(foreign);
         }
         self.follow_traffic(counters, nanos);
@@ -181,6 +163,7 @@ impl Steerer {
         self.count_turnovers(counters);
         self.last = Some(counters.clone());
         if counters.is_moving || !counters.is_memory_full() || counters.pages_free > 0 {
+            self.goal.iter_mut().for_each(Goal::wait);
             return Decision::Wait;
         }
         let pages: u64 = counters.classes.iter().map(|class| class.shown.pages).sum();
@@ -188,36 +171,53 @@ impl Steerer {
             Budget::new(self.limits.moves_per_minute, first_moves_max(pages), nanos)
         });
         let allowed = budget.allowed(nanos);
-        if let Some(round) = self.reapply(counters, nanos, allowed) {
-            return Decision::Move(round);
+        if let Some(decision) = self.follow_goal(counters, nanos, allowed) {
+            return decision;
         }
         match self.trials.observe(counters, nanos) {
             Progress::Open => {}
             Progress::Measured(effect, undo) => {
                 self.events.push(Event::Measured(effect));
                 if let Some(split) = undo {
-                    return self.undo(counters, &split);
+                    self.split = split.clone();
+                    self.goal = Some(Goal::new(Purpose::Undo, split));
+                    return self.follow_goal(counters, nanos, allowed).unwrap_or(Decision::Wait);
                 }
             }
         }
         self.follow_policy(counters, nanos, allowed)
     }
 
-    /// Receives the orders of a round that the server has accepted, and the reading after them.
-    pub fn report(&mut self, round: &Round, before: &Counters, accepted: &[Order], nanos: u64) {
+    /// Receives the orders of a round that the server has accepted, the number of those that it has refused, and the reading
+    /// before them.
+    pub fn report(
+        &mut self,
+        round: &Round,
+        before: &Counters,
+        accepted: &[Order],
+        refused: usize,
+        nanos: u64,
+    ) {
         if let Some(budget) = self.budget.as_mut().filter(|_| round.purpose != Purpose::Undo) {
-            budget.spend(accepted.len());
+            // A refused order costs the server as much, and the next step plans it again.
+            budget.spend(accepted.len() + refused);
+        }
+        if let Some(goal) = self.goal.as_mut().filter(|goal| goal.purpose == round.purpose) {
+            goal.report(accepted.len(), refused, nanos);
         }
         if accepted.is_empty() {
             return;
         }
         if round.purpose == Purpose::Policy {
             self.trials.moved(before, nanos);
-        }
-        if round.purpose != Purpose::Reapply {
             self.split = Split::of(before);
             accepted.iter().for_each(|&order| self.split.move_page(order, before));
         }
+    }
+
+    /// Continues if others move pages, as the automover does in a dry run.
+    pub fn tolerate_others(&mut self) {
+        self.tolerates_others = true;
     }
 
     /// Records that an order was sent, whether or not its reply arrives.
@@ -233,11 +233,18 @@ impl Steerer {
 
     /// Starts with the split of an earlier run. It is reached again if the server has restarted since.
     pub fn start_with(&mut self, split: Split, has_restarted: bool) {
-        self.target = (!split.is_empty() && has_restarted).then(|| (split.clone(), 0));
+        let is_to_reach = !split.is_empty() && has_restarted;
+        self.goal = is_to_reach.then(|| Goal::new(Purpose::Reapply, split.clone()));
         self.split = split;
     }
 
-    /// Forgets everything but the split if the counters are of another process. Forgets the readings if the counts were
+    /// Records that the automover was switched off. It may have a move in progress, and may have ordered another one before
+    /// it read its new mode.
+    pub fn took_over(&mut self, nanos: u64) {
+        (0..2).for_each(|_| self.ordered(nanos));
+    }
+
+    /// Forgets everything but the split and the curves if the counters are of another process. Forgets the readings if the counts were
     /// reset.
     fn follow_process(&mut self, counters: &Counters) {
         let Some(last) = &self.last else { return };
@@ -248,7 +255,8 @@ impl Steerer {
             (self.budget, self.last_step, self.turnovers) = (None, None, 0.0);
             self.trials = Trials::default();
             self.shift = ShiftDetector::default();
-            self.target = (!self.split.is_empty()).then(|| (self.split.clone(), 0));
+            let split = self.split.clone();
+            self.goal = (!split.is_empty()).then(|| Goal::new(Purpose::Reapply, split));
         } else if counters.gets < last.gets {
             self.trials.forget_readings();
             self.shift.forget_window();
@@ -264,6 +272,10 @@ impl Steerer {
         let Some(shift) = self.shift.observe(counters, nanos) else { return };
         self.events.push(Event::Shifted(shift));
         self.trials.shifted();
+        // Whether the trial hurt says nothing about the present traffic.
+        if self.goal.take_if(|goal| goal.purpose == Purpose::Undo).is_some() {
+            self.split = Split::of(counters);
+        }
         self.curves.shifted();
         if let Some(budget) = &mut self.budget {
             budget.refill(nanos);
@@ -282,35 +294,27 @@ impl Steerer {
         self.turnovers += bytes / counters.memory_limit_bytes.max(1) as f64;
     }
 
-    /// Returns the moves towards the split of before a restart.
-    fn reapply(&mut self, counters: &Counters, nanos: u64, allowed: usize) -> Option<Round> {
-        let (target, ends_at) = self.target.as_mut()?;
-        if *ends_at == 0 {
-            *ends_at = nanos + REAPPLY_NANOS_MAX;
-        }
-        let orders = target.orders_from(counters, self.limits.pages_min);
-        if orders.is_empty() || nanos >= *ends_at {
-            self.target = None;
-            self.events.push(Event::Reapplied);
-            return None;
-        }
-        let reason = "towards the split of before the restart";
-        let moves: Vec<_> = orders.into_iter().map(|order| (order, reason)).take(allowed).collect();
-        (!moves.is_empty()).then_some(Round {
-            purpose: Purpose::Reapply,
-            moves,
-            predicted_saving: None,
-        })
-    }
-
-    fn undo(&mut self, counters: &Counters, split: &Split) -> Decision {
-        let orders = split.orders_from(counters, self.limits.pages_min);
-        let reason = "back, because the misses rose after the moves";
-        let moves: Vec<_> = orders.into_iter().map(|order| (order, reason)).collect();
-        match moves.is_empty() {
-            true => Decision::Wait,
-            false => {
-                Decision::Move(Round { purpose: Purpose::Undo, moves, predicted_saving: None })
+    /// Returns the moves towards the goal; `None` if there is no goal, or it has ended.
+    fn follow_goal(&mut self, counters: &Counters, nanos: u64, allowed: usize) -> Option<Decision> {
+        let goal = self.goal.as_mut()?;
+        let purpose = goal.purpose;
+        let (allowed, reason) = match purpose {
+            Purpose::Undo => (usize::MAX, "back, because the misses rose after the moves"),
+            _ => (allowed, "towards the split of before the restart"),
+        };
+        match goal.step(counters, self.limits.pages_min, nanos, allowed) {
+            Step::End(end) => {
+                self.goal = None;
+                if purpose == Purpose::Undo {
+                    self.split = Split::of(counters);
+                }
+                self.events.push(Event::GoalEnded(purpose, end));
+                None
+            }
+            Step::Moves(orders) if orders.is_empty() => Some(Decision::Wait),
+            Step::Moves(orders) => {
+                let moves = orders.into_iter().map(|order| (order, reason)).collect();
+                Some(Decision::Move(Round { purpose, moves, predicted_saving: None }))
             }
         }
     }

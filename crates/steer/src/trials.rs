@@ -121,7 +121,7 @@ impl Trials {
         *self = Trials::default();
     }
 
-    /// Records that a round has moved pages. `before` are the counters before the round.
+    /// Records that a round has moved pages. `before` are the counters before the round, and `nanos` is the time after it.
     pub fn moved(&mut self, before: &Counters, nanos: u64) {
         if let Some(trial) = &mut self.open {
             trial.moved_at_nanos = nanos;
@@ -129,8 +129,10 @@ impl Trials {
             trial.measured_from = None;
             return;
         }
-        let first = self.readings.iter().find(|it| it.nanos + PERIOD_NANOS >= nanos);
-        let period = first.filter(|first| first.nanos + PERIOD_NANOS_MIN <= nanos);
+        // The period ends with the reading before the round, and the round may have taken long.
+        let end_nanos = self.readings.back().map_or(nanos, |last| last.nanos);
+        let first = self.readings.iter().find(|it| it.nanos + PERIOD_NANOS >= end_nanos);
+        let period = first.filter(|first| first.nanos + PERIOD_NANOS_MIN <= end_nanos);
         let period =
             period.map(|first| Period { from: first.counters.clone(), to: before.clone() });
         self.open = Some(Trial {

@@ -1,7 +1,7 @@
 //! Waits that a signal ends, and the time that the driver reads.
 
 use crate::error::SteerError;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use slabwise_base::Clock;
 use std::cell::Cell;
@@ -16,10 +16,13 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Starts to receive SIGINT and SIGTERM.
+    /// Starts to receive SIGINT, SIGTERM, and SIGHUP unless it is ignored, as by `nohup`.
     pub fn start() -> Result<Waiting, SteerError> {
         let (send, signals) = channel();
         let mut received = Signals::new([SIGINT, SIGTERM]).map_err(SteerError::Signals)?;
+        if !is_ignored(SIGHUP) {
+            received.add_signal(SIGHUP).map_err(SteerError::Signals)?;
+        }
         let forward = move || {
             for _ in received.forever() {
                 // The receiver lives as long as the command.
@@ -45,4 +48,12 @@ impl Waiting {
         self.was_signalled.set(signal != Err(RecvTimeoutError::Timeout));
         self.was_signalled.get()
     }
+}
+
+/// Returns true if this process has inherited that the signal is ignored; false if the system does not say so.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }

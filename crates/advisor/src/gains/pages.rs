@@ -16,7 +16,7 @@ pub struct PagesGain {
     pub miss_ratio: Estimate,
     /// The pages that move.
     pub pages_moved: u64,
-    /// The classes whose number of pages changes, and the largest others.
+    /// All classes that own pages.
     pub classes: Vec<ClassPages>,
     /// The memory that would save as many misses without a new division.
     pub worth: Worth,

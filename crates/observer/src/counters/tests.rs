@@ -144,3 +144,33 @@ fn the_counts_for_watchers_are_optional() {
     }
     assert_eq!(found(&rows.replace("100", "-1")).1, None);
 }
+
+#[test]
+fn numbers_that_no_memcached_has_are_refused() {
+    let cases = [
+        (
+            "limit_maxbytes 3145728",
+            "limit_maxbytes 1125899906842625",
+            "stats: limit_maxbytes is 1125",
+        ),
+        ("9:total_pages 2", "9:total_pages 1073741825", "stats slabs: total_pages is 1073741825"),
+        (
+            "items:9:number 1748",
+            "items:9:number 18446744073709551615",
+            "stats items: number is 184",
+        ),
+    ];
+    for (from, to, reason) in cases {
+        assert!(valid().contains(from), "{from}");
+        let error = read(valid().replace(from, to).as_bytes()).expect_err(to);
+        assert!(error.starts_with(reason) && error.contains("above the limit"), "{error}");
+    }
+}
+
+#[test]
+fn a_memcached_that_moves_values_to_files_says_so() {
+    assert!(!read(valid().as_bytes()).expect("the replies are valid").has_storage);
+    let general = STATS.replace("STAT pid", "STAT extstore_page_allocs 3\r\nSTAT pid");
+    let counters = read([&general, SLABS, ITEMS].concat().as_bytes());
+    assert!(counters.expect("the replies are valid").has_storage);
+}

@@ -51,6 +51,7 @@ pub use options::{Options, TrafficError};
 pub use recording::{RecordedAccess, RecordedKind, Recording};
 pub use watcher::Cost;
 
+use crate::counters::Counters;
 use slabwise_base::clock::unix_time;
 use slabwise_base::size_histogram::SizeHistogram;
 use slabwise_base::{Clock, KeyHasher};
@@ -58,6 +59,7 @@ use slabwise_client::Connector;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 use watcher::{State, Watcher, lock};
 
 /// An observation of a server, with a thread and connections of its own. Dropping it ends the thread.
@@ -122,6 +124,13 @@ impl Traffic {
     /// Returns what watching has cost so far.
     pub fn cost(&self) -> Cost {
         lock(&self.shared).cost
+    }
+
+    /// Returns the last reading of the counters, and the time from the start until then.
+    pub fn last(&self) -> Option<(Counters, Duration)> {
+        let state = lock(&self.shared);
+        let reading = state.counted.last()?;
+        Some((reading.counters.clone(), state.cost.elapsed))
     }
 
     /// Returns the error that ended the observation, and forgets it. `None` while the observation runs.

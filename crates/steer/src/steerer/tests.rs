@@ -1,7 +1,8 @@
 //! Tests of the decisions.
 
-use super::{Decision, Event, Limits, Purpose, Round, SECOND_NANOS, Steerer};
+use super::{Decision, Event, Limits, Round, SECOND_NANOS, Steerer};
 use crate::curves::ColdHits;
+use crate::goal::{GoalEnd, Purpose};
 use crate::split::{Order, Split};
 use crate::testing::{counters, move_page, request};
 use crate::trial::Verdict;
@@ -27,7 +28,7 @@ impl World {
         let policy = PagePolicy::parse(POLICY).expect("the policy is valid");
         World {
             server: counters(&[(1_000, 10), (2_000, 10), (4_000, 10)]),
-            steerer: Steerer::new(policy, Box::<ColdHits>::default(), limits),
+            steerer: Steerer::new(policy, ColdHits::default(), limits),
             second: 0,
             requests: [10_000; 3],
             misses: [1_000; 3],
@@ -53,7 +54,7 @@ impl World {
             self.steerer.ordered(self.second * SECOND_NANOS);
             move_page(&mut self.server, order.victim.index(), order.receiver.index());
         }
-        self.steerer.report(round, &before, &orders, self.second * SECOND_NANOS);
+        self.steerer.report(round, &before, &orders, 0, self.second * SECOND_NANOS);
     }
 
     /// Lets seconds pass until there is a round, and carries it out.
@@ -195,7 +196,8 @@ fn after_a_restart_the_last_split_is_reached_again() {
     assert!(world.steerer.take_events().contains(&Event::Restarted));
     // A restart during which others set the split is no rival.
     assert!(!matches!(world.decide(), Decision::Rival(_)));
-    assert!(world.steerer.take_events().contains(&Event::Reapplied));
+    let reached = Event::GoalEnded(Purpose::Reapply, GoalEnd::Reached);
+    assert!(world.steerer.take_events().contains(&reached));
 }
 
 #[test]
@@ -209,4 +211,103 @@ fn a_reset_of_the_counts_is_no_restart() {
     assert!(!matches!(world.decide(), Decision::Rival(_)));
     assert!(!world.steerer.take_events().contains(&Event::Restarted));
     world.next_round();
+}
+
+/// Steers until a trial has hurt, and returns the undo and the split that it should reach. The undo is not carried out.
+fn undo(world: &mut World) -> (Round, Split) {
+    let policy = std::mem::replace(&mut world.steerer.policy, PagePolicy::none());
+    assert_eq!(world.moves_in(30), 0);
+    let four_moves = "lama:curve=distance:period_gets=1:moves_max=4:gain_min=0";
+    world.steerer.policy = PagePolicy::parse(four_moves).expect("the policy is valid");
+    let before = Split::of(&world.server);
+    let round = world.next_round();
+    assert!(round.moves.len() > 1, "{round:?}");
+    world.steerer.policy = policy;
+    round.moves.iter().for_each(|(order, _)| world.misses[order.victim.index()] = 5_000);
+    for _ in 0..100 {
+        match world.decide() {
+            Decision::Move(round) if round.purpose == Purpose::Undo => return (round, before),
+            Decision::Move(round) => world.carry_out(&round),
+            Decision::Wait => {}
+            rival => panic!("{rival:?}"),
+        }
+    }
+    panic!("no undo in 100 seconds");
+}
+
+#[test]
+fn an_undo_that_is_interrupted_is_completed() {
+    let mut world = World::new(Limits { moves_per_minute: 0.1, ..limits() });
+    let (undo, split) = undo(&mut world);
+    let first = Round { moves: undo.moves[..1].to_vec(), ..undo };
+    world.carry_out(&first);
+    assert_ne!(Split::of(&world.server), split);
+    assert_eq!(*world.steerer.split(), split, "a restart would continue the undo");
+    assert_eq!(world.next_round().purpose, Purpose::Undo);
+    assert_eq!(Split::of(&world.server), split);
+    world.decide();
+    let reached = Event::GoalEnded(Purpose::Undo, GoalEnd::Reached);
+    assert!(world.steerer.take_events().contains(&reached));
+}
+
+#[test]
+fn an_undo_ends_with_a_shift_of_the_traffic() {
+    let mut world = World::new(Limits { moves_per_minute: 0.1, ..limits() });
+    let (round, _) = undo(&mut world);
+    world.steerer.report(&round, &world.server, &[], 1, world.second * SECOND_NANOS);
+    world.requests = [5_000, 5_000, 60_000];
+    let mut has_shifted = false;
+    for _ in 0..60 {
+        let decision = world.decide();
+        has_shifted |= world.steerer.take_events().iter().any(|it| matches!(it, Event::Shifted(_)));
+        let Decision::Move(round) = decision else { continue };
+        assert!(!has_shifted || round.purpose != Purpose::Undo, "{round:?}");
+        let refused = round.moves.len();
+        world.steerer.report(&round, &world.server, &[], refused, world.second * SECOND_NANOS);
+    }
+    assert!(has_shifted);
+    assert_eq!(*world.steerer.split(), Split::of(&world.server), "the undo is no plan any more");
+}
+
+#[test]
+fn the_split_of_before_a_restart_is_reached_however_slowly() {
+    let mut world = World::new(limits());
+    world.moves_in(600);
+    let split = world.steerer.split().clone();
+    world.server = counters(&[(1_000, 10), (2_000, 10), (4_000, 10)]);
+    world.server.process.pid += 1;
+    world.steerer.limits.moves_per_minute = 0.4;
+    let needed = split.orders_from(&world.server, 1).len();
+    assert!(needed > 8, "more moves are needed than are allowed at once: {needed}");
+    while Split::of(&world.server) != split {
+        assert_eq!(world.next_round().purpose, Purpose::Reapply);
+    }
+    world.decide();
+    let reached = Event::GoalEnded(Purpose::Reapply, GoalEnd::Reached);
+    assert!(world.steerer.take_events().contains(&reached));
+}
+
+#[test]
+fn orders_that_the_server_refuses_count_for_the_rate_limit() {
+    let mut world = World::new(Limits { moves_per_minute: 6.0, ..limits() });
+    let mut orders = 0;
+    for _ in 0..600 {
+        if let Decision::Move(round) = world.decide() {
+            orders += round.moves.len();
+            let refused = round.moves.len();
+            world.steerer.report(&round, &world.server, &[], refused, world.second * SECOND_NANOS);
+        }
+    }
+    assert!((60..=68).contains(&orders), "{orders} orders in ten minutes");
+}
+
+#[test]
+fn a_move_that_begins_before_the_automover_is_off_is_no_rival() {
+    let mut world = World::new(limits());
+    world.steerer.took_over(0);
+    world.decide();
+    move_page(&mut world.server, 1, 2);
+    assert!(!matches!(world.decide(), Decision::Rival(_)));
+    (0..3).for_each(|_| move_page(&mut world.server, 1, 2));
+    assert!(matches!(world.decide(), Decision::Rival(_)));
 }

@@ -146,3 +146,21 @@ fn the_number_of_readings_is_limited() {
     world.pass(10_000, 1);
     assert!(world.trials.readings.len() <= super::READINGS_MAX);
 }
+
+#[test]
+fn a_round_that_takes_long_is_compared_with_the_whole_period_before_it() {
+    for seconds in [1, 15, 60] {
+        let mut world = World::new();
+        world.pass(25, 100);
+        let before = world.server.clone();
+        move_page(&mut world.server, 0, 1);
+        world.nanos += seconds * SECOND_NANOS;
+        world.trials.moved(&before, world.nanos);
+        let open = world.trials.open.as_ref().expect("a trial is open");
+        let period = open.before.as_ref().expect("there is a period before");
+        let gets = period.to.gets - period.from.gets;
+        assert!((38_000..=40_000).contains(&gets), "{gets} gets before a round of {seconds} s");
+        let Progress::Measured(effect, _) = world.pass(40, 300) else { panic!("it ends") };
+        assert_eq!(effect.verdict, Verdict::Hurt);
+    }
+}
