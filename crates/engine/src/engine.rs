@@ -127,7 +127,7 @@ impl Engine {
 
     /// Changes the memory limit. After the limit was lowered, calls of [`Engine::mover_step`] empty pages until the
     /// cache is within the new limit, and return their memory to the system. With a memory file, a higher limit first gets
-    /// its blocks from the file system, which takes up to a second for a few GB. After an error the old limit stays.
+    /// its blocks from the file system, which takes a time that grows with their number. After an error the old limit stays.
     pub fn set_memory_limit(&self, bytes: u64) -> Result<(), LimitError> {
         let file = match &self.arena_file {
             Some(ArenaFile::Named(file)) => Some(file),
