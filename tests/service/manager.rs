@@ -150,7 +150,11 @@ pub fn arguments_of_unit(unit: &str, instance: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/systemd").join(unit);
     let text = fs::read_to_string(&path).expect("the unit exists");
     let line = text.lines().find_map(|line| line.strip_prefix("ExecStart=")).expect("a command");
-    let mut words = line.split_whitespace().map(|word| word.replace("%i", instance));
+    let variables =
+        text.lines().filter_map(|line| line.strip_prefix("Environment=")?.split_once('='));
+    let expanded = variables
+        .fold(line.to_owned(), |line, (name, value)| line.replace(&format!("${{{name}}}"), value));
+    let mut words = expanded.split_whitespace().map(|word| word.replace("%i", instance));
     assert_eq!(words.next().as_deref(), Some("/usr/bin/slabwise"), "{line}");
     words.collect()
 }

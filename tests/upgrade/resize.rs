@@ -56,3 +56,18 @@ fn the_limit_can_be_changed_before_and_after_an_upgrade() {
         }
     }
 }
+
+#[test]
+fn a_changed_option_sets_the_limit_and_an_unchanged_one_keeps_it() {
+    let setup = Setup::new(Items::Nameless, &[], "");
+    let mut server = setup.start();
+    for (option, expected) in [("100", 100), ("64", 64), ("64", 80), ("100", 100)] {
+        if expected == 80 {
+            assert_eq!(server.connect().ask("cache_memlimit 80"), "OK");
+        }
+        let next = setup.upgrade_with(&["-m", option], "log1");
+        ended(server, &setup);
+        assert_eq!(next.connect().stat("limit_maxbytes"), expected * MIB, "-m {option}");
+        server = next;
+    }
+}

@@ -74,7 +74,7 @@ impl Drop for Daemon {
 
 #[test]
 fn a_reload_of_the_unit_reads_files_again_or_starts_the_replaced_program() {
-    let mut setup = Setup::new(Items::Nameless, &[], "");
+    let mut setup = Setup::new(Items::Nameless, &["-v"], "");
     let path = setup.path("notify");
     let notifications = UnixDatagram::bind(&path).expect("the folder is writable");
     notifications.set_read_timeout(Some(TIMEOUT)).expect("the timeout is not zero");
@@ -105,6 +105,7 @@ fn a_reload_of_the_unit_reads_files_again_or_starts_the_replaced_program() {
     let running = std::fs::read_link(format!("/proc/{}/exe", next.0)).expect("the server runs");
     assert_eq!(running, newer);
     assert_filled(&mut Client::connect(server.address()), 100);
+    std::fs::write(setup.write_conf(), "--no-such-option\n").expect("the folder is writable");
     kill_process(next.0, Signal::HUP).expect("the server runs");
     wait_until("the new process logs", TIMEOUT, || setup.log("reload_log").contains("SIGHUP"));
 }

@@ -63,7 +63,7 @@ impl Split {
 
     /// Returns the orders that lead from the present split to this one, as far as classes can give pages: a class keeps
     /// `pages_min` pages, and a class that is not in this split keeps its pages. The largest differences are first, and there
-    /// are at most [`ORDERS_MAX`] orders.
+    /// are at most `ORDERS_MAX` orders.
     pub fn orders_from(&self, counters: &Counters, pages_min: u64) -> Vec<Order> {
         let known = counters.classes.iter().filter(|it| self.pages(it.shown.chunk_size_bytes) > 0);
         let mut surplus = Vec::new();

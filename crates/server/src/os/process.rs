@@ -16,6 +16,7 @@ use signal_hook_mio::v1_0::Signals;
 use slabwise_base::sync::lock;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
@@ -102,11 +103,12 @@ fn keeps_streams(settings: &Settings) -> bool {
     settings.tunables.verbosity > 0 || std::env::var_os("NOTIFY_SOCKET").is_some()
 }
 
-/// A daemon whose launcher, the process that the user has started, waits until the daemon serves. If this value is dropped
-/// before, the launcher ends with exit code 1.
+/// A daemon whose launcher, the process that the user has started, waits until the daemon serves. If the daemon ends before,
+/// the launcher ends with exit code 1.
 #[derive(Debug)]
 pub struct Launched {
-    launcher: OwnedFd,
+    /// A pipe to the launcher. If the daemon fails, only its end closes the pipe, after it has reported its error.
+    launcher: ManuallyDrop<OwnedFd>,
     keeps_streams: bool,
 }
 
@@ -124,7 +126,10 @@ impl Launched {
             }
             Forked::Child => {
                 sys::leave_terminal(settings.process.core_files).map_err(cannot_daemonize)?;
-                Ok(Launched { launcher, keeps_streams: keeps_streams(settings) })
+                Ok(Launched {
+                    launcher: ManuallyDrop::new(launcher),
+                    keeps_streams: keeps_streams(settings),
+                })
             }
         }
     }
@@ -141,7 +146,7 @@ impl Launched {
     /// Reports to the launcher that this process serves.
     pub fn serves(self) {
         // An error is ignored, because the launcher may have been killed.
-        let _ = File::from(self.launcher).write(&[1]);
+        let _ = File::from(ManuallyDrop::into_inner(self.launcher)).write(&[1]);
     }
 }
 
