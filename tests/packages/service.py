@@ -137,7 +137,8 @@ class Service:
 def expanded(unit, text, instance=""):
     """Returns the text with the instance and the variables `${NAME}` of the unit."""
     text = text.replace("%i", instance)
-    for variable in unit["Environment"]:
+    # The last value of a variable applies.
+    for variable in reversed(unit["Environment"]):
         key, _, value = variable.replace("%i", instance).partition("=")
         text = text.replace(f"${{{key}}}", value)
     assert "${" not in text, text
