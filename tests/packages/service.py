@@ -111,14 +111,16 @@ class Service:
 
     def follow_upgrade(self):
         """Waits until another process is the main process and ready, and the former one has ended."""
-        main, is_ready = None, False
-        while main is None or not is_ready:
+        # The former process and the new one both announce the new one, in any order.
+        announced, is_ready = [], False
+        while len(announced) < 2 or not is_ready:
             lines = self.notification()
             mains = [int(line[8:]) for line in lines if line.startswith("MAINPID=")]
-            main = next((pid for pid in mains if pid != self.main), main)
-            is_ready = is_ready or ("READY=1" in lines and main in mains)
+            announced += [pid for pid in mains if pid != self.main]
+            is_ready = is_ready or ("READY=1" in lines and announced[-1:] == mains)
+        assert announced[0] == announced[1], announced
         assert self.process.wait(TIMEOUT_SECONDS) == 0, self.log()
-        self.main = main
+        self.main = announced[0]
 
     def reload(self):
         os.kill(self.main, signal.SIGHUP)
