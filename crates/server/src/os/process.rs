@@ -2,10 +2,11 @@
 //! warnings and errors. `-v` adds the level info, `-vv` the level debug, `-vvv` the level trace.
 //!
 //! The server sets up its parts in this order: limits, user, passwords, signals, listening sockets, engine, daemon,
-//! memory lock, pid file, confinement, threads. `upgrade -d` becomes a daemon after the change of the user, because its engine
-//! is made while the requests of the old process wait. Unlike memcached, slabwise creates the sockets and the engine before the process
-//! becomes a daemon, so that their errors appear in the terminal. The server installs its signal handlers before
-//! another process can find the sockets or the pid file, so that it handles the first signal that this process sends.
+//! memory lock, pid file, confinement, threads. `upgrade -d` becomes a daemon after the change of the user, because its
+//! engine is made while the requests of the old process wait. Unlike memcached, slabwise creates the sockets and the engine
+//! before the process becomes a daemon, so that their errors appear in the terminal. The server installs its signal
+//! handlers before another process can find the sockets or the pid file, so that it handles the first signal that this
+//! process sends.
 
 use super::sys::Forked;
 use super::{sys, users};
