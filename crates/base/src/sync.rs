@@ -27,6 +27,12 @@ pub use {
     },
 };
 
+/// Data in cache lines of its own, because threads change it often while others read the data
+/// next to it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct OwnLines<T>(pub T);
+
 /// Takes a lock. Panics if a thread panicked while it held the lock.
 ///
 /// With `--cfg tsan` the function polls the lock, because ThreadSanitizer does not recognize how the standard library

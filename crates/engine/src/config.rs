@@ -135,11 +135,16 @@ impl EngineConfig {
         (limit_bytes / self.page_size_bytes as u64).clamp(1, u64::from(u32::MAX)) as u32
     }
 
+    /// Returns the number of pages that classes may get beyond the memory limit.
+    pub(crate) fn pages_beyond_limit(&self) -> u32 {
+        if self.first_page_beyond_limit { self.classes.count() as u32 } else { 0 }
+    }
+
     /// Returns the size in bytes of the smallest possible arena: the whole pages within the memory limit and, if
     /// allowed, the first page of each class. Panics if chunk addresses cannot cover this size.
     pub(crate) fn arena_size_bytes(&self) -> u64 {
-        let beyond_limit = if self.first_page_beyond_limit { self.classes.count() } else { 0 };
-        let pages = u64::from(self.pages_within(self.memory_limit_bytes)) + beyond_limit as u64;
+        let pages = u64::from(self.pages_within(self.memory_limit_bytes))
+            + u64::from(self.pages_beyond_limit());
         let size_bytes = pages * self.page_size_bytes as u64;
         assert!(
             size_bytes <= ARENA_SIZE_BYTES_MAX,
@@ -159,8 +164,7 @@ impl EngineConfig {
     /// pages, the unevenness of the index and, depending on the configuration, the index itself
     /// and the first page of each class.
     pub fn beyond_limit_bytes_max(&self) -> u64 {
-        let first_pages =
-            if self.first_page_beyond_limit { self.classes.count() as u64 } else { 0 };
+        let first_pages = u64::from(self.pages_beyond_limit());
         let pages = u64::from(self.pages_within(self.memory_limit_bytes)) + first_pages;
         let mut item_size_bytes = u64::from(self.classes.sizes()[0]).max(ITEM_SIZE_BYTES_MANY_MIN);
         if self.index_within_limit {

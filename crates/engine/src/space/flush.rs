@@ -36,6 +36,7 @@ use super::work_clock::WorkClock;
 use crate::mem::{Item, ReadAccess};
 #[cfg(loom)]
 use loom::sync::atomic::AtomicU64;
+use slabwise_base::sync::OwnLines;
 use slabwise_base::{Now, Seconds, WorkTime};
 #[cfg(not(loom))]
 use std::sync::atomic::AtomicU64;
@@ -44,16 +45,11 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
-/// A number that every store changes. It is in cache lines of its own, because every lookup reads the numbers next to it.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct StoreCounter(AtomicU64);
-
 /// The source of CAS values, and the state of flushes.
 #[derive(Debug, Default)]
 pub struct Flush {
     /// The last CAS value that the engine assigned.
-    last_cas: StoreCounter,
+    last_cas: OwnLines<AtomicU64>,
     /// The highest CAS value of the items that the last flush invalidated. Applies only to CAS values that the engine
     /// assigned.
     cas_bound: AtomicU64,

@@ -20,7 +20,7 @@ use crate::pool::Pool;
 use crate::stats::{ClassStats, HandleCounters, PageStats};
 pub use slabwise_base::AccessKind;
 use slabwise_base::density::Densities;
-use slabwise_base::sync::{Mutex, lock, try_lock};
+use slabwise_base::sync::{Mutex, OwnLines, lock, try_lock};
 use slabwise_base::{ClassId, Expiry, Ghosts, KeyHasher, Now, PageId, Seconds, Uses};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,10 +36,6 @@ pub const HELP_UNITS: u32 = 16;
 /// chunks as the page that the victim gives, and a chunk of the latter needs a visit and an eviction. So pages arrive
 /// at twice the rate at which the class evicts pages of items.
 const HELP_CHUNKS_DEFAULT: u32 = 4;
-
-/// Data in cache lines of its own, because threads change it often, and every operation reads the data next to it.
-#[repr(align(128))]
-struct OwnLines<T>(T);
 
 /// The memory of a cache, and all data structures over this memory.
 pub struct Space {

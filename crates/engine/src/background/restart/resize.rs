@@ -56,7 +56,7 @@ pub enum LimitError {
 /// it needs in the file.
 pub fn set_limit(space: &Space, file: Option<&MemoryFile>, bytes: u64) -> Result<(), LimitError> {
     let _resize = lock(&space.resize);
-    let beyond_limit = file.map_or(0, |_| pages_beyond_limit(&space.config));
+    let beyond_limit = file.map_or(0, |_| space.config.pages_beyond_limit());
     let bytes_max = space.memory.size_bytes() as u64
         - u64::from(beyond_limit) * space.config.page_size_bytes as u64;
     if bytes > bytes_max {
@@ -84,27 +84,26 @@ fn grow(space: &Space, file: &MemoryFile, limit: u32) -> Result<(), RestartError
 /// Returns the holes that a growth fills, and the size of the arena before and afterwards, in bytes of the file.
 fn parts(growth: &Growth, page_size_bytes: u64) -> (Vec<Range<u64>>, Range<u64>) {
     let bytes = |pages: Range<u32>| in_bytes(&pages, page_size_bytes);
-    let consecutive = |a: &PageId, b: &PageId| a.0 + 1 == b.0;
-    let runs = growth.holes.chunk_by(consecutive);
-    let holes = runs.map(|run| bytes(run[0].0..run[0].0 + run.len() as u32)).collect();
+    let holes = runs(&growth.holes).map(bytes).collect();
     let [before, after] = growth.ends;
     (holes, bytes(before..after))
+}
+
+/// Returns the runs of consecutive pages among pages in ascending order.
+fn runs(pages: &[PageId]) -> impl Iterator<Item = Range<u32>> {
+    let runs = pages.chunk_by(|a, b| a.0 + 1 == b.0);
+    runs.map(|run| run[0].0..run[0].0 + run.len() as u32)
 }
 
 fn in_bytes(pages: &Range<u32>, page_size_bytes: u64) -> Range<u64> {
     u64::from(pages.start) * page_size_bytes..u64::from(pages.end) * page_size_bytes
 }
 
-/// Returns the number of pages that classes may get beyond the memory limit.
-fn pages_beyond_limit(config: &EngineConfig) -> u32 {
-    if config.first_page_beyond_limit { config.classes.count() as u32 } else { 0 }
-}
-
 /// Returns the blocks of a new memory file of this size, in which every page has blocks.
 pub(super) fn all_blocks(config: &EngineConfig, file: &MemoryFile, size_bytes: u64) -> Blocks {
     Blocks {
         end: (size_bytes / config.page_size_bytes as u64) as u32,
-        beyond_limit: pages_beyond_limit(config),
+        beyond_limit: config.pages_beyond_limit(),
         holes: Vec::new(),
         can_free: file.can_free(),
     }
@@ -130,7 +129,7 @@ pub(super) struct Layout {
 impl Layout {
     /// Returns the layout for a start with this configuration.
     pub fn of(saved: &Saved, config: &EngineConfig) -> Layout {
-        let needed = config.pages_within(config.memory_limit_bytes) + pages_beyond_limit(config);
+        let needed = config.pages_within(config.memory_limit_bytes) + config.pages_beyond_limit();
         let page_size_bytes = config.page_size_bytes as u64;
         let end = (saved.arena_size_bytes / page_size_bytes) as u32;
         let mut missing = needed.saturating_sub(saved.owners.iter().flatten().count() as u32);
@@ -235,7 +234,7 @@ impl SavedPool {
 /// Returns the holes of a pool as ranges of page numbers, in ascending order.
 pub(super) fn holes_of(pool: &Pool) -> Vec<Range<u32>> {
     let holes = pool.blocks().map_or(&[][..], |blocks| &blocks.holes);
-    let mut pages: Vec<u32> = holes.iter().map(|page| page.id().0).collect();
+    let mut pages: Vec<PageId> = holes.iter().map(UnusedPage::id).collect();
     pages.sort_unstable();
-    pages.chunk_by(|a, b| a + 1 == *b).map(|run| run[0]..run[0] + run.len() as u32).collect()
+    runs(&pages).collect()
 }
