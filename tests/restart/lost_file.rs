@@ -1,7 +1,7 @@
 //! Memory files that lose their storage while a server uses them, and file systems without enough storage at the start.
 
 use std::fs::OpenOptions;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 use slabwise_client::process::{ServerCommand, wait};
@@ -112,14 +112,20 @@ fn a_full_file_system_is_refused() {
     assert!(log.contains("name a file on another file system, or lower -m"), "{log}");
 }
 
-#[test]
-#[ignore = "needs the right to make a mount namespace: ./test runs this test if `unshare` works"]
-fn a_sparse_copy_on_a_full_file_system_is_refused_and_stays_valid() {
+/// Returns the memory file of a server with `-m 64` that has stopped with one item, and a path for a copy of the file.
+fn saved_with_one_item() -> (MemoryFile, PathBuf) {
     let file = MemoryFile::new();
     let server = file.start(&["-m", "64"]);
     assert_eq!(server.connect().set("key", b"value"), "STORED");
     stop_gracefully(server);
     let copy = file.path().with_file_name("copy").join("memory");
+    (file, copy)
+}
+
+#[test]
+#[ignore = "needs the right to make a mount namespace: ./test runs this test if `unshare` works"]
+fn a_sparse_copy_on_a_full_file_system_is_refused_and_stays_valid() {
+    let (file, copy) = saved_with_one_item();
     // The first server on the copy must refuse to start before it removes the .meta file. For the second one there is more
     // room.
     let preparation = "cd \"$0\" && mkdir copy && mount -t tmpfs -o size=80m none copy \
@@ -146,11 +152,7 @@ fn a_file_on_a_hugetlbfs_is_refused() {
 #[test]
 #[ignore = "needs the right to make a mount namespace: ./test runs this test if `unshare` works"]
 fn a_start_with_a_larger_limit_needs_room_only_for_the_difference() {
-    let file = MemoryFile::new();
-    let server = file.start(&["-m", "64"]);
-    assert_eq!(server.connect().set("key", b"value"), "STORED");
-    stop_gracefully(server);
-    let copy = file.path().with_file_name("copy").join("memory");
+    let (file, copy) = saved_with_one_item();
     // The first server on the copy must refuse to start before it removes the .meta file.
     let preparation = "cd \"$0\" && mkdir copy && mount -t tmpfs -o size=100m none copy \
         && cp --sparse=never memory memory.meta copy && ! \"$@\" -m 101 && set -- \"$@\" -m 98";
