@@ -151,18 +151,21 @@ mod tests {
             pause.begin(connect());
             pause.include_workers();
             scope.spawn(|| {
-                while pause.includes_workers() {
+                for _ in 0..2 {
+                    // Between two pauses, no pause includes the workers.
+                    while !pause.includes_workers() {
+                        std::thread::yield_now();
+                    }
                     pause.wait_until_over(Ok(1));
                     passed.send(()).expect("the test waits");
                 }
             });
             assert!(pause.wait_for(1, TIMEOUT));
-            // The thread has no time to notice the end of the pause.
-            {
-                pause.end();
-                pause.begin(connect());
-                pause.include_workers();
-            }
+            // In most runs, the thread has no time to notice the end of the pause.
+            let second = connect();
+            pause.end();
+            pause.begin(second);
+            pause.include_workers();
             next.recv_timeout(TIMEOUT).expect("the first wait has ended");
             assert!(pause.wait_for(1, TIMEOUT));
             assert_eq!(pause.moved().expect("no worker has failed"), 1);
