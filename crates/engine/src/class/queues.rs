@@ -114,9 +114,45 @@ impl ClassState {
     /// of the original, which the caller must free, or `None` if the original still has pins.
     pub fn replace(&mut self, old: Removed, new: Inserted<'_>) -> Option<UnlinkedChunks> {
         let item = old.queued(&self.pages.token).expect("the replaced item is in a queue");
-        let place = self.place_of(item);
+        let (place, size_bytes) = (self.place_of(item), item.counted_size_bytes());
         let token = &mut self.pages.token;
-        change(&mut self.lanes, place, |list| list.take_place(token, old, new))
+        let sizes = (size_bytes, size_bytes);
+        self.lanes.queue_mut(place).take_place(token, old, new, sizes)
+    }
+
+    /// Puts a new item into a queue, and unlinks the item of its key, which it has replaced in the index. `is_short_lived`
+    /// is true if the new item has a short TTL. Returns the chunks of the old item, which the caller must free, or `None` if
+    /// the old item still has pins.
+    ///
+    /// If the order ignores positions, the new item takes the position of the old one, and the order does not see it as
+    /// a new item. So the store writes to few cache lines that all stores of the class write to: neither to the head of the
+    /// queue nor to the state of the order, nor usually to any statistic.
+    pub fn supersede(
+        &mut self,
+        old: Removed,
+        new: Inserted<'_>,
+        is_short_lived: bool,
+    ) -> Option<UnlinkedChunks> {
+        let takes_place = dispatch!(&self.order, ignores_positions(&self.view()));
+        let Some(queued) = old.queued(&self.pages.token).filter(|_| takes_place) else {
+            let remains = self.unlink(old);
+            self.enqueue(new, self.queue_for_new(is_short_lived));
+            return remains;
+        };
+        let place = self.place_of(queued);
+        let (old_size_bytes, old_cost) = (queued.counted_size_bytes(), queued.cost());
+        let item = new.item().without_value();
+        let (new_size_bytes, new_cost) = (item.counted_size_bytes(), item.cost());
+        if old_size_bytes != new_size_bytes {
+            self.sizes.remove(old_size_bytes);
+            self.sizes.add(new_size_bytes);
+        }
+        if old_cost != new_cost {
+            self.costs.remove(old_cost);
+            self.costs.add(new_cost);
+        }
+        let (token, sizes) = (&mut self.pages.token, (old_size_bytes, new_size_bytes));
+        self.lanes.queue_mut(place).take_place(token, old, new, sizes)
     }
 
     /// Asks the order for the place and the rank of an item that will enter the class, and sets the rank. Also moves

@@ -135,6 +135,13 @@ pub trait Order {
         Entry { place, rank: None, displaced: None }
     }
 
+    /// Returns true if evictions do not depend on the positions of items in their queue, and the order has only one queue.
+    /// Then an item that replaces another one takes its position, without a call of [`Order::enter`].
+    #[inline]
+    fn ignores_positions(&self, _view: &View<'_>) -> bool {
+        false
+    }
+
     /// Returns the effect of a hit on a queued item. The class calls this only if hits may move items.
     #[inline]
     fn hit(&mut self, view: &View<'_>, item: Queued<'_>) -> Hit {

@@ -148,14 +148,15 @@ impl List {
         self.count_added(size_bytes);
     }
 
-    /// Publishes the copy of an item between the neighbours of the original, and removes and unlinks the original. The
-    /// copy must have the size of the original. Returns the chunks of the original, which the caller must free, or
-    /// `None` if the original still has pins (LAST-HOLDER).
+    /// Publishes an item between the neighbours of an old item, and removes and unlinks the old item. The sizes are those of
+    /// the old item, with which it entered the list, and of the new one. Returns the chunks of the old item, which the
+    /// caller must free, or `None` if the old item still has pins (LAST-HOLDER).
     pub fn take_place(
         &mut self,
         class: &mut ClassToken,
         old: Removed,
         new: Inserted<'_>,
+        (old_size_bytes, new_size_bytes): (u64, u64),
     ) -> Option<UnlinkedChunks> {
         self.check_entering(class, &new);
         let memory = class.memory();
@@ -166,10 +167,14 @@ impl List {
         let from = unsafe { header(memory, old.address()) };
         assert!(from.prev() != Some(old.address()), "the old item is in a list");
         let (prev, next) = (from.prev(), from.next());
-        // SAFETY: the copy is in no list, and takes the position of the old item between the old item's neighbours.
+        // SAFETY: the new item is in no list, and takes the position of the old item between the old item's neighbours.
         unsafe { self.link_between(memory, new.address(), prev, next) };
         new.item().header().state().publish(state.queue());
-        // SAFETY: the list now links to the copy and no longer to the old item.
+        // Other threads also change this number, so it is written only if it changes.
+        if old_size_bytes != new_size_bytes {
+            self.bytes = self.bytes - old_size_bytes + new_size_bytes;
+        }
+        // SAFETY: the list now links to the new item and no longer to the old one.
         unsafe { old.unlink_unqueued(memory) }
     }
 

@@ -96,7 +96,8 @@ fn a_chained_item_is_read_moved_and_freed() {
         Entry::find_address(fixture.stripes.lock(0), 0, head).ok().expect("the key was stored");
     let copied = entry.copy_to(chunk).expect("the chunk has room for the copy");
     let removed = entry.carry_to(copied, &pin, &mut mover).expect("the item has no pins");
-    let left = fixture.chained_queue.take_place(&mut fixture.chained, removed, entry.entered());
+    let copy = entry.entered();
+    let left = fixture.chained_queue.take_place(&mut fixture.chained, removed, copy, (1, 1));
     assert_eq!(left, None, "the old head is not freed while the mover pins it");
     drop(entry);
     let remains = fixture.memory.unpin(pin).expect("the old head has no pins any more");

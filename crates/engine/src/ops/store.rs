@@ -435,11 +435,7 @@ fn requeue(
         enqueue_new(space, entry, short_lived);
         return remains;
     }
-    let mut class = space.class(class).lock();
-    let remains = class.unlink(old);
-    let queue = class.queue_for_new(short_lived);
-    class.enqueue(item, queue);
-    remains
+    space.class(class).lock().supersede(old, item, short_lived)
 }
 
 /// Adds a new item to a queue.
