@@ -11,11 +11,11 @@ const SHARED: [&str; 12] = [
     "../policy/src",
     "../profile/src",
     "../replay/src",
+    "../simulation/src",
     "../tuner/src",
     "../../Cargo.lock",
     "src/experiment/kind.rs",
     "src/footprint",
-    "src/simulation",
     "src/trial",
     "src/vtime",
 ];
@@ -30,6 +30,10 @@ fn main() {
     println!("cargo::rustc-env=SLABWISE_LAB_EXPERIMENTS={}", experiments().join(","));
     println!("cargo::rerun-if-changed=build.rs");
     for sources in SHARED.iter().chain([&EXPERIMENTS]) {
+        assert!(
+            Path::new(sources).exists(),
+            "{sources} does not exist: correct the list of sources"
+        );
         println!("cargo::rerun-if-changed={sources}");
     }
     // Git adds a line to this log with every commit, on every branch.

@@ -500,12 +500,12 @@ impl Engine {
         lock(&self.space().registry).iter().map(|handle| handle.bytes_stored.get()).sum()
     }
 
-    /// Returns the number of evictions since the start, except of items that the mover dropped with their page, plus
-    /// the number of allocations that found no memory in their class.
+    /// Returns the number of evictions since the start, except of items that the mover evicted for page moves, plus the
+    /// number of allocations that found no memory in their class.
     pub fn evictions_ever(&self) -> u64 {
         let evictions = |class: &Class| {
             let counters = class.lock_uncounted().counters;
-            let evicted = counters.evicted - counters.dropped_with_page;
+            let evicted = counters.evicted - counters.evicted_by_mover;
             evicted + counters.out_of_memory + counters.allocated_in_larger_class
         };
         self.space().queueing_classes().map(evictions).sum()

@@ -18,9 +18,9 @@ counts! {
         evicted_unfetched,
         /// The number of evicted items that were marked active.
         evicted_active,
-        /// The number of items counted in `evicted` that the mover dropped with their page. So no store needed their
+        /// The number of items counted in `evicted` that the mover evicted for a page move. So no store needed their
         /// chunks.
-        dropped_with_page,
+        evicted_by_mover,
         /// The number of allocations that failed because there was no memory.
         out_of_memory,
         /// The number of attempts to allocate an item of this class in a larger class, because this class could get no

@@ -66,6 +66,39 @@ fn items_with_a_high_density_stay() {
     engine.check();
 }
 
+#[test]
+fn expired_items_are_removed_although_an_older_key_was_stored_again() {
+    let (engine, clock) = (engine(), Clock::manual());
+    let store_until = |key: &str, second: u32| {
+        let meta = ItemMeta { expiry: Expiry::at(Seconds(second)), ..ItemMeta::default() };
+        store(&engine, key, meta, clock.now());
+    };
+    (0..100).for_each(|at| store_until(&format!("item{at}"), 100));
+    clock.advance(Duration::from_secs(50));
+    store_until("item0", 1_000);
+    clock.advance(Duration::from_secs(60));
+    for _ in 0..200 {
+        engine.maintain_step(1_000, clock.now());
+    }
+    assert_eq!(engine.stats(clock.now()).total.items.iter().sum::<u64>(), 1);
+    engine.check();
+}
+
+#[test]
+fn an_item_that_replaces_another_one_counts_with_its_own_size_and_cost() {
+    let (engine, now) = (engine(), Clock::manual().now());
+    let set = |value: &[u8], cost: Option<Cost>| {
+        let meta = ItemMeta { cost, ..ItemMeta::default() };
+        engine.handle().set(b"key".as_slice(), value, meta, StoreMode::Set, now);
+        engine.check();
+    };
+    set(b"a long value", None);
+    set(b"short", Some(Cost::from_units(7)));
+    set(b"a longer value again", Some(Cost::from_units(3)));
+    set(b"", None);
+    assert_eq!(engine.stats(now).total.items.iter().sum::<u64>(), 1);
+}
+
 /// Records the accesses to all keys.
 #[derive(Default)]
 struct Recorder(Mutex<Vec<KeyAccess>>);

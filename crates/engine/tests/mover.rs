@@ -1,6 +1,6 @@
 //! Tests of the page mover: the choice of the page, the counters, pinned items, and the last page of a class.
 
-use slabwise_base::{ClassId, Clock, Expiry, Now, PageId};
+use slabwise_base::{ClassId, Clock, Expiry, Now, PageId, Seconds};
 use slabwise_engine::{
     Busy, ClassTable, Engine, EngineConfig, ItemMeta, MoveOutcome, MoverKind, MoverStep, Pinned,
     ReassignError, StoreMode, StoreOutcome,
@@ -92,6 +92,31 @@ fn base_visits_a_busy_chunk_again_at_once_and_base_next_after_the_other_chunks()
         while engine.mover_step(1, now) != MoverStep::Done {}
         assert_eq!(engine.mover_counters().visits, 2 * u64::from(PER_PAGE), "{kind:?}");
         engine.check();
+    }
+}
+
+#[test]
+fn items_that_leave_for_a_page_move_are_no_shortage_of_stores() {
+    for mover in KINDS {
+        for expires in [false, true] {
+            let engine = engine(2, &[128], mover);
+            let clock = Clock::manual();
+            let expiry = if expires { Expiry::at(Seconds(10)) } else { Expiry::NEVER };
+            for number in 0..PER_PAGE {
+                let (key, meta) = (key(number), ItemMeta { expiry, ..META });
+                engine.handle().set(&key, b"value", meta, StoreMode::Set, clock.now());
+            }
+            (PER_PAGE..2 * PER_PAGE).for_each(|number| store(&engine, number, clock.now()));
+            clock.advance(Duration::from_secs(20));
+            let now = clock.now();
+            engine.reassign(None, None, "test", now).expect("the class has a page to move");
+            while engine.mover_step(64, now) != MoverStep::Done {}
+            let counters = engine.stats(now).total.counters;
+            let is_counted = if expires { counters.reclaimed > 0 } else { counters.evicted > 0 };
+            assert!(is_counted, "{mover:?}, expires: {expires}: {counters:?}");
+            assert_eq!(engine.evictions_ever(), 0, "{mover:?}, expires: {expires}");
+            engine.check();
+        }
     }
 }
 

@@ -165,6 +165,13 @@ impl<'p> PolicyOption<'p> {
         PolicyOption::number(values, name, place, 1..=usize::MAX, help)
     }
 
+    pub fn moves_max_or_stored(name: &'static str, place: &'p mut usize) -> PolicyOption<'p> {
+        let values =
+            "a whole number; 0: the pages stored between two steps, at least 8".to_string();
+        let help = "maximum number of pages moved per step";
+        PolicyOption::number(values, name, place, 0..=usize::MAX, help)
+    }
+
     pub fn gain_min(name: &'static str, place: &'p mut f64) -> PolicyOption<'p> {
         let help = "minimum gain of a new partition, in misses (or mean miss costs) per get";
         PolicyOption::real(name, place, 0.0..=1.0, help)

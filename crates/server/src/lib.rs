@@ -74,7 +74,17 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Runs a server that takes over from the running one (`slabwise upgrade`). The arguments are the options of the server.
 pub fn upgrade(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    if requests_help(&args) {
+        print!("{}", handover::HELP);
+        return ExitCode::SUCCESS;
+    }
     run(args, take_over)
+}
+
+/// True if the arguments of a command contain `--help` or `-h`.
+fn requests_help(args: &[OsString]) -> bool {
+    args.iter().any(|argument| argument == "--help" || argument == "-h")
 }
 
 fn run(
@@ -109,7 +119,7 @@ pub fn print_classes(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Prints the memory limit for a container of a server with these options, and its parts (`slabwise memory`).
 pub fn print_memory(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
-    if args.iter().any(|argument| argument == "--help" || argument == "-h") {
+    if requests_help(&args) {
         print!("{}", container::HELP);
         return ExitCode::SUCCESS;
     }
@@ -179,6 +189,7 @@ struct TakeOver {
 /// running server serves on.
 fn take_over(settings: &Settings) -> Result<(), Box<dyn Error>> {
     let tls = load_tls(settings)?;
+    report_memory(settings);
     process::prepare(settings)?;
     // The launcher of a daemon reports whether the upgrade has succeeded.
     let launched = settings.process.daemonize.then(|| Launched::daemonize(settings)).transpose()?;

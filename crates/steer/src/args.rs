@@ -44,8 +44,9 @@ pub struct Args {
     /// Log the moves, but order none and change no setting
     #[arg(long)]
     pub dry_run: bool,
-    /// Only restore the mode that the automover had before the last start of this command, and end
-    #[arg(long, conflicts_with = "dry_run")]
+    /// Only restore the mode that the automover had before the last start of this command, and end. With --dry-run, only
+    /// print whether this is necessary
+    #[arg(long)]
     pub restore: bool,
     /// State file [default: steer-ADDRESS.json in $XDG_STATE_HOME/slabwise or ~/.local/state/slabwise]
     #[arg(long, value_name = "FILE")]

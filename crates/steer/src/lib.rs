@@ -81,11 +81,15 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
     if needs_decision { ExitCode::from(NEEDS_DECISION) } else { code }
 }
 
-/// Restores the mode of the automover that the state file has.
+/// Restores the mode of the automover that the state file has, unless this is a dry run.
 fn restore(args: &Args) -> Result<(), SteerError> {
     let mut keeper = run::keeper(args)?;
     if !keeper.has_changed_mode() {
         println!("the automover needs no restoration: the state file has no former mode");
+        return Ok(());
+    }
+    if args.dry_run {
+        println!("the automover needs a restoration: run this command without --dry-run");
         return Ok(());
     }
     let connector = args.connector().map_err(SteerError::Security)?;

@@ -162,6 +162,7 @@ impl Tuner {
     /// Sets another policy and drops the moves that the old policy planned but that have not started.
     pub fn set_policy(&mut self, policy: PagePolicy) {
         self.policy = policy;
+        self.moves_planned = 0;
         self.drops_plan = true;
         self.due = Due::default();
         self.joins_queues = self.has_splits;
@@ -300,7 +301,7 @@ impl Tuner {
         let count = count(trigger, engine, self.profiling.as_ref());
         let wait = self.due.wait(trigger, count, at);
         if wait != Some(Duration::ZERO) {
-            return self.idle(wait, now);
+            return self.idle(wait);
         }
         self.due.step(count, at);
         let snapshot = self.snapshot(engine, now);
@@ -315,7 +316,7 @@ impl Tuner {
         }
         let wait = self.due.wait(trigger, count, at);
         // The policy may be due at once again, but it has planned no move. So the tuner waits.
-        self.idle(wait.map(|wait| wait.max(WAIT_AFTER_STEP_MIN)), now)
+        self.idle(wait.map(|wait| wait.max(WAIT_AFTER_STEP_MIN)))
     }
 
     /// Divides the queues of classes as the policy requests. All other classes keep the division of their queues.
@@ -343,9 +344,9 @@ impl Tuner {
 
     /// Returns the result of a step that found nothing to do. The next step is after `wait`, but earlier if an evaluation
     /// of sizes is due, and after [`PROFILE_WAIT`] if keys are profiled.
-    fn idle(&self, wait: Option<Duration>, now: Now) -> TunerStep {
+    fn idle(&self, wait: Option<Duration>) -> TunerStep {
         let profiled = self.profiling.as_ref().map(|_| PROFILE_WAIT);
-        let learned = self.learning.as_ref().map(|learning| learning.wait(now));
+        let learned = self.learning.as_ref().map(|_| learning::EVALUATION_WAIT);
         TunerStep::Idle { wait: [wait, profiled, learned].into_iter().flatten().min() }
     }
 

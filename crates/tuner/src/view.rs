@@ -21,7 +21,7 @@ pub fn snapshot(engine: &Engine, now: Now) -> Snapshot {
         pages: stats.pages,
         used_chunks: stats.used_chunks,
         free_chunks: stats.free_chunks,
-        evicted: stats.counters.evicted - stats.counters.dropped_with_page,
+        evicted: stats.counters.evicted - stats.counters.evicted_by_mover,
         // If an item is allocated in a larger class, its own class had no memory.
         out_of_memory: stats.counters.out_of_memory + stats.counters.allocated_in_larger_class,
         tail_age_work,

@@ -124,17 +124,22 @@ impl ClassState {
     /// is true if the new item has a short TTL. Returns the chunks of the old item, which the caller must free, or `None` if
     /// the old item still has pins.
     ///
-    /// If the order ignores positions, the new item takes the position of the old one, and the order does not see it as
-    /// a new item. So the store writes to few cache lines that all stores of the class write to: neither to the head of the
-    /// queue nor to the state of the order, nor usually to any statistic.
+    /// If the order permits it and neither item can expire, the new item takes the position of the old one, and the order
+    /// does not see it as a new item. So the store writes to few cache lines that all stores of the class write to: neither
+    /// to the head of the queue nor to the state of the order, nor usually to any statistic.
     pub fn supersede(
         &mut self,
         old: Removed,
         new: Inserted<'_>,
         is_short_lived: bool,
     ) -> Option<UnlinkedChunks> {
-        let takes_place = dispatch!(&self.order, ignores_positions(&self.view()));
-        let Some(queued) = old.queued(&self.pages.token).filter(|_| takes_place) else {
+        let takes_place = dispatch!(&self.order, successors_take_places(&self.view()));
+        // The LRU maintainer looks for expired items at the tails.
+        let may_expire = |item: Queued<'_>| item.state().fields().expiry;
+        let stays = |old: &Queued<'_>| {
+            takes_place && !may_expire(*old) && !may_expire(new.item().without_value())
+        };
+        let Some(queued) = old.queued(&self.pages.token).filter(stays) else {
             let remains = self.unlink(old);
             self.enqueue(new, self.queue_for_new(is_short_lived));
             return remains;

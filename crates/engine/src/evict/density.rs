@@ -16,7 +16,8 @@
 //! All items of a class take chunks of the same size, so the rank does not depend on the size of an item. Only chained
 //! items differ in size: there, the density is divided by the size.
 //!
-//! A class has one queue, COLD, in the order in which keys entered it. A hit changes no queue. Chained items cannot be
+//! A class has one queue, COLD. A new item enters it at the head, or takes the position of the item that it replaces. A hit
+//! changes no queue. Chained items cannot be
 //! drawn at random, so a search compares the items at the tail of their queue, and moves some of them to the head.
 //!
 //! Sources: the densities are those of LHD (N. Beckmann and others, "LHD: Improving Cache Hit Rate by Maximizing Hit
@@ -422,7 +423,7 @@ impl Order for Density {
     }
 
     #[inline]
-    fn ignores_positions(&self, view: &View<'_>) -> bool {
+    fn successors_take_places(&self, view: &View<'_>) -> bool {
         view.pages.token.class() != CHAINED
     }
 

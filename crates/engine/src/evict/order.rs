@@ -135,10 +135,10 @@ pub trait Order {
         Entry { place, rank: None, displaced: None }
     }
 
-    /// Returns true if evictions do not depend on the positions of items in their queue, and the order has only one queue.
-    /// Then an item that replaces another one takes its position, without a call of [`Order::enter`].
+    /// Returns true if an item that replaces another one takes its position, without a call of [`Order::enter`]: the order
+    /// has only one queue, and needs positions only if it finds no other candidate.
     #[inline]
-    fn ignores_positions(&self, _view: &View<'_>) -> bool {
+    fn successors_take_places(&self, _view: &View<'_>) -> bool {
         false
     }
 

@@ -97,7 +97,7 @@ fn a_chained_item_is_read_moved_and_freed() {
     let copied = entry.copy_to(chunk).expect("the chunk has room for the copy");
     let removed = entry.carry_to(copied, &pin, &mut mover).expect("the item has no pins");
     let copy = entry.entered();
-    let left = fixture.chained_queue.take_place(&mut fixture.chained, removed, copy, (1, 1));
+    let left = fixture.chained_queue.take_place(&mut fixture.chained, removed, copy, (1, 3));
     assert_eq!(left, None, "the old head is not freed while the mover pins it");
     drop(entry);
     let remains = fixture.memory.unpin(pin).expect("the old head has no pins any more");
@@ -109,8 +109,9 @@ fn a_chained_item_is_read_moved_and_freed() {
     assert_eq!(removed.queue_class(&fixture.memory), CHAINED);
     let mut remains = fixture
         .chained_queue
-        .unlink(&mut fixture.chained, removed, 1)
+        .unlink(&mut fixture.chained, removed, 3)
         .expect("the item has no pins");
+    assert_eq!(fixture.chained_queue.bytes(), 0);
     for _ in 0..3 {
         let (rest, class) =
             remains.try_into_chunk(&fixture.memory).expect_err("the item has a body");

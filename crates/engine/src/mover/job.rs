@@ -17,7 +17,7 @@ use crate::mem::{
     Copied, Entry, Kind as ChunkKind, MoverToken, OwnedChunk, Page, PageState, Pin, PinOutcome,
     State, UnusedPage,
 };
-use crate::space::Space;
+use crate::space::{Evictor, Space};
 use crate::stats::{Busy, MoverCounters};
 use slabwise_base::{ClassId, Now, PageId, Ticks};
 use std::collections::{BTreeSet, HashSet};
@@ -517,8 +517,7 @@ impl Pass<'_> {
                 return false;
             };
             let info = space.victim_info(item, now);
-            info.count(&mut class, &space.work, now);
-            class.counters.dropped_with_page += 1;
+            info.count(&mut class, Evictor::Mover, &space.work, now);
             info.into_victim(class.detach_pinned(pin), now)
         };
         let chunk = space.finish_eviction(victim, hash, queue_class);

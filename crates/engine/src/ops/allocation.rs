@@ -19,7 +19,7 @@ use super::own_spares::OwnSpares;
 use crate::class::ClassState;
 use crate::heap::ClassChoice;
 use crate::mem::OwnedChunk;
-use crate::space::{DetachedBatch, Evicted};
+use crate::space::{DetachedBatch, Evicted, Evictor};
 use slabwise_base::{ClassId, Now};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -207,7 +207,7 @@ impl Cache {
     /// Evicts an item to free a chunk of a class. But if the class's own queues have no item that can be evicted, takes
     /// a free or spare chunk of the class before a chained item is evicted: that item may have no chunk of the class.
     fn evict_or_recall(&self, choice: ClassChoice, now: Now) -> Evicted {
-        match self.space.evict_first_for(choice.id, now) {
+        match self.space.evict_first_for(choice.id, Evictor::Store, now) {
             Evicted::Nothing => {}
             evicted => return evicted,
         }
@@ -223,7 +223,7 @@ impl Cache {
                 return Evicted::Chunk(chunk);
             }
         }
-        self.space.evict_chained_for(choice.id, now)
+        self.space.evict_chained_for(choice.id, Evictor::Store, now)
     }
 
     /// Carries out a part of the current page move, whose receiver is `class`. Returns true if a page has arrived. Does

@@ -47,7 +47,7 @@ pub struct Reservation<'e> {
     within: usize,
     /// True if there was no memory for the next body.
     starved: bool,
-    /// The time at which the reservation was made.
+    /// The time at which further bodies are allocated.
     now: Now,
     /// The hash of the item's key.
     pub(super) key_hash: u64,
@@ -325,6 +325,11 @@ impl<'e> Reservation<'e> {
     pub(super) fn into_item(mut self) -> NewItem {
         assert_eq!(self.remaining(), 0, "an item is published only when its value is complete");
         self.item.take().expect("an item is published only once")
+    }
+
+    /// Sets the time of the allocations that follow. A value can arrive for minutes.
+    pub fn set_now(&mut self, now: Now) {
+        self.now = now;
     }
 
     /// Allocates the next body of a chained item. Returns false if there is no memory.

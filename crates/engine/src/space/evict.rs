@@ -104,6 +104,15 @@ impl Space {
 /// them may move some tens of active items.
 const VICTIMS_PER_LOCK_MAX: usize = 8;
 
+/// Why an item is evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evictor {
+    /// A store needs its chunk.
+    Store,
+    /// A page of its class moves.
+    Mover,
+}
+
 /// The result of one eviction.
 pub enum Evicted {
     /// The victim had this chunk, which is of the requested class. The caller owns the chunk now.
@@ -194,46 +203,39 @@ impl VictimSearch {
 }
 
 impl Space {
-    /// Evicts an item to free a chunk of `class`. The victim is an item of the class's own queues. If none of these
-    /// can be evicted, and the class's chunks hold heads or bodies, the victim is a chained item. The chunks of the
-    /// largest class hold both whole items and bodies, so in this class the colder of the next whole item and the next
-    /// chained item is evicted.
-    pub fn evict_for(&self, class: ClassId, now: Now) -> Evicted {
-        match self.evict_first_for(class, now) {
-            Evicted::Nothing => self.evict_chained_for(class, now),
-            outcome => outcome,
-        }
-    }
-
-    /// The first part of [`Space::evict_for`]: evicts an item of the class's own queues. For the largest class, evicts
-    /// the next chained item instead if that is colder.
-    pub fn evict_first_for(&self, class: ClassId, now: Now) -> Evicted {
+    /// Evicts an item of the class's own queues, to free a chunk of `class`. The chunks of the largest class hold both
+    /// whole items and bodies, so there the next chained item is evicted instead if it is colder.
+    pub fn evict_first_for(&self, class: ClassId, evictor: Evictor, now: Now) -> Evicted {
         if class == self.largest && self.chained_is_colder_than(class) {
-            match self.evict(CHAINED, class, now) {
+            match self.evict(CHAINED, class, evictor, now) {
                 Evicted::Nothing => {}
                 outcome => return outcome,
             }
         }
-        self.evict(class, class, now)
+        self.evict(class, class, evictor, now)
     }
 
-    /// The second part of [`Space::evict_for`]: evicts a chained item if the class's chunks hold heads or bodies.
-    pub fn evict_chained_for(&self, class: ClassId, now: Now) -> Evicted {
+    /// Evicts a chained item to free a chunk of `class`, if the class's chunks hold heads or bodies. The caller has found no
+    /// item to evict in the class's own queues.
+    pub fn evict_chained_for(&self, class: ClassId, evictor: Evictor, now: Now) -> Evicted {
         if self.unqueued_count(&self.class(class).lock()) > 0 {
-            self.evict(CHAINED, class, now)
+            self.evict(CHAINED, class, evictor, now)
         } else {
             Evicted::Nothing
         }
     }
 
-    /// Evicts an item to free a chunk of `class` for an item that the mover carries. Unlike [`Space::evict_for`], this
-    /// function evicts a chained item only if its head is in the class, or the class is the largest: other chained
-    /// items may have no chunk of the class. If nothing was evicted, the mover can drop the carried item itself.
+    /// Evicts an item to free a chunk of `class` for an item that the mover carries: an item of the class's own queues.
+    /// If there is none, evicts a chained item, but only if the next one has its head in the class, or the class is the
+    /// largest: other chained items may have no chunk of the class. If nothing was evicted, the mover can drop the carried
+    /// item itself.
     pub fn evict_for_carried(&self, class: ClassId, now: Now) -> Evicted {
-        if class == self.largest || self.coldest_chained_has_head_in(class) {
-            self.evict_for(class, now)
-        } else {
-            self.evict(class, class, now)
+        let may_evict_chained = || class == self.largest || self.coldest_chained_has_head_in(class);
+        match self.evict_first_for(class, Evictor::Mover, now) {
+            Evicted::Nothing if may_evict_chained() => {
+                self.evict_chained_for(class, Evictor::Mover, now)
+            }
+            outcome => outcome,
         }
     }
 
@@ -260,10 +262,10 @@ impl Space {
     }
 
     /// Evicts the next victim in the queues of class `from`, to free a chunk of `class`.
-    fn evict(&self, from: ClassId, class: ClassId, now: Now) -> Evicted {
+    fn evict(&self, from: ClassId, class: ClassId, evictor: Evictor, now: Now) -> Evicted {
         let mut search = VictimSearch::default();
         let victim = loop {
-            match self.detach_victim(&mut search, &mut self.class(from).lock(), now) {
+            match self.detach_victim(&mut search, &mut self.class(from).lock(), evictor, now) {
                 VictimStep::Found(victim) => break victim,
                 VictimStep::Continue => {}
                 VictimStep::Nothing => return Evicted::Nothing,
@@ -281,6 +283,7 @@ impl Space {
         &self,
         search: &mut VictimSearch,
         state: &mut ClassState,
+        evictor: Evictor,
         now: Now,
     ) -> VictimStep<DetachedVictim> {
         // A search may compare many items. Most of them store no expiry, and most caches are never flushed.
@@ -294,7 +297,8 @@ impl Space {
             VictimStep::Continue => return VictimStep::Continue,
             VictimStep::Nothing => return VictimStep::Nothing,
         };
-        self.detach_at(state, position, now).map_or(VictimStep::Nothing, VictimStep::Found)
+        let detached = self.detach_at(state, position, evictor, now);
+        detached.map_or(VictimStep::Nothing, VictimStep::Found)
     }
 
     /// Detaches the item at a position of a locked class.
@@ -302,10 +306,11 @@ impl Space {
         &self,
         state: &mut ClassState,
         position: Position,
+        evictor: Evictor,
         now: Now,
     ) -> Option<DetachedVictim> {
         let info = self.victim_info(state.item_at(position)?, now);
-        info.count(state, &self.work, now);
+        info.count(state, evictor, &self.work, now);
         // An item that has expired says nothing about the items that will be evicted.
         if !(info.is_invalid && self.counts_uses) {
             state.note_evicted(position, self.work.now());
@@ -313,7 +318,8 @@ impl Space {
         Some(info.into_victim(state.detach(position)?, now))
     }
 
-    /// Detaches the item in a slot of a locked class if it is unpinned, and is cold, has expired or was flushed.
+    /// Detaches the item in a slot of a locked class for the mover, if it is unpinned, and is cold, has expired or was
+    /// flushed.
     pub fn detach_if_cold(
         &self,
         state: &mut ClassState,
@@ -324,10 +330,10 @@ impl Space {
         let item = state.item_at(position).filter(|item| item.is_unpinned())?;
         let is_cold =
             self.invalid_reason(item, now).is_some() || state.is_cold(item, self.work.now());
-        is_cold.then(|| self.detach_at(state, position, now))?
+        is_cold.then(|| self.detach_at(state, position, Evictor::Mover, now))?
     }
 
-    /// Detaches up to `count` victims of a class. Returns fewer if no other item of the class can be evicted.
+    /// Detaches up to `count` victims of a class for the mover. Returns fewer if no other item of the class can be evicted.
     pub fn detach_victims(&self, class: ClassId, count: usize, now: Now) -> Vec<DetachedVictim> {
         let mut victims = Vec::with_capacity(count);
         let mut search = VictimSearch::default();
@@ -335,7 +341,7 @@ impl Space {
             let mut state = self.class(class).lock();
             let count_now = count.min(victims.len() + VICTIMS_PER_LOCK_MAX);
             while victims.len() < count_now {
-                match self.detach_victim(&mut search, &mut state, now) {
+                match self.detach_victim(&mut search, &mut state, Evictor::Mover, now) {
                     VictimStep::Found(victim) => victims.push(victim),
                     VictimStep::Continue => break,
                     VictimStep::Nothing => return victims,
@@ -352,7 +358,7 @@ impl Space {
         let mut batch = DetachedBatch::default();
         for slot in &mut batch.0[..count] {
             let mut search = VictimSearch::default();
-            match self.detach_victim(&mut search, state, now) {
+            match self.detach_victim(&mut search, state, Evictor::Store, now) {
                 VictimStep::Found(victim) => *slot = Some(victim),
                 VictimStep::Continue | VictimStep::Nothing => break,
             }
@@ -484,7 +490,7 @@ pub struct VictimInfo {
 
 impl VictimInfo {
     /// Counts the removal of the victim in the class's statistics.
-    pub fn count(&self, class: &mut ClassState, clock: &WorkClock, now: Now) {
+    pub fn count(&self, class: &mut ClassState, evictor: Evictor, clock: &WorkClock, now: Now) {
         let counters = &mut class.counters;
         if self.is_invalid {
             counters.reclaimed += 1;
@@ -493,6 +499,7 @@ impl VictimInfo {
             return;
         }
         counters.evicted += 1;
+        counters.evicted_by_mover += u64::from(evictor == Evictor::Mover);
         counters.evicted_nonzero += u64::from(self.expiry != Expiry::NEVER);
         counters.evicted_unfetched += u64::from(!self.state.fetched());
         counters.evicted_active += u64::from(self.state.active());

@@ -21,7 +21,7 @@ mod spares;
 mod work_clock;
 
 pub use change::ClassChangeError;
-pub use evict::{DetachedBatch, DetachedVictim, Evicted};
+pub use evict::{DetachedBatch, DetachedVictim, Evicted, Evictor};
 pub use flush::FlushSaved;
 pub use observers::{AccessObserver, Eviction, EvictionObserver, KeyAccess, Observers};
 pub use shared::{AccessKind, HELP_UNITS, InvalidReason, Space};

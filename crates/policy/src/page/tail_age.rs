@@ -46,16 +46,19 @@ use slabwise_base::{ClassId, Random, Ticks};
 /// The maximum value of options that count pages. No cache has this number of pages.
 const PAGES_MAX: u64 = 1 << 31;
 
+/// The maximum number of moves of a step, unless more pages are stored between two steps or the options give another number.
+const MOVES_MAX: usize = 8;
+
 /// A class needs its free chunks if it fills them within this number of steps.
 const FILLING_STEPS_MAX: u64 = 64;
 
 options! {
-    /// A step follows when a 256th of the memory was stored, and moves at most 8 pages. The tolerance of 20 % is the
-    /// paper's, which gives no period.
+    /// A step follows when a 256th of the memory was stored, and moves at most as many pages, or 8 if these are more. So a
+    /// large cache can follow its traffic within a turnover. The tolerance of 20 % is the paper's, which gives no period.
     pub struct TailAgeOptions of TailAge {
         period_divisor: u64 = 256, memory_divisor;
         period_gets: u64 = 1_000_000, events, "gets between two steps";
-        moves_max: usize = 8, moves_max;
+        moves_max: usize = 0, moves_max_or_stored;
         tolerance_percent: u32 = 20, whole(0..=100),
             "a class needs a page if its tail age is more than this many percent below the mean";
         cooldown_ticks: u32 = Ticks::PER_SECOND, whole(0..=TICKS_MAX),
@@ -149,6 +152,17 @@ struct Projection {
     compares_pages: bool,
 }
 
+impl TailAgeOptions {
+    /// Returns the maximum number of moves of a step.
+    pub(crate) fn moves_max(&self, snapshot: &Snapshot) -> usize {
+        let pages: u64 = snapshot.classes.iter().map(|class| class.pages).sum();
+        match self.moves_max {
+            0 => MOVES_MAX.max((pages / self.period_divisor) as usize),
+            moves_max => moves_max,
+        }
+    }
+}
+
 impl Policy for TailAge {
     fn trigger(&self) -> Trigger {
         let (gets, memory_divisor) = (self.options.period_gets, self.options.period_divisor);
@@ -192,7 +206,8 @@ impl TailAge {
         if !snapshot.is_divided() {
             return plan;
         }
-        while plan.moves.len() < self.options.moves_max {
+        let moves_max = self.options.moves_max(snapshot);
+        while plan.moves.len() < moves_max {
             let Some(page_move) = self.next_move(&projections) else { break };
             self.apply(&mut projections, page_move, Mark::of(snapshot));
             plan.moves.push(page_move);

@@ -1,6 +1,6 @@
 //! Tests of `tail_age` and `space_time`: single steps, and a small cache of LRU classes whose tail ages become equal.
 
-use super::{Quantity, TailAge, TailAgeOptions};
+use super::{MOVES_MAX, Quantity, TailAge};
 use crate::testing;
 use crate::{ClassSnapshot, PageMove, Snapshot};
 use slabwise_base::{ClassId, Random, Ticks};
@@ -48,7 +48,7 @@ fn pairs(moves: &[PageMove]) -> Vec<(u8, Option<u8>)> {
 fn the_evicting_class_with_the_youngest_tail_receives_from_the_oldest() {
     let classes = [class(0, 100, 6_400), class(1, 100, 3_000), class(2, 10, 100)];
     let moves = second_step(&classes, &[1, 2]);
-    assert_eq!(pairs(&moves), vec![(0, Some(2)); TailAgeOptions::default().moves_max]);
+    assert_eq!(pairs(&moves), vec![(0, Some(2)); MOVES_MAX]);
 }
 
 #[test]
@@ -79,10 +79,9 @@ fn space_time_moves_pages_from_large_items_to_small_items() {
         let policy = TailAge::balancing(quantity);
         pairs(&second_step_of(policy, &[small, large], &[0, 1]))
     };
-    let moves_max = TailAgeOptions::default().moves_max;
-    assert_eq!(step(Quantity::Age), vec![(0, Some(1)); moves_max], "the tail of class 0 is older");
+    assert_eq!(step(Quantity::Age), vec![(0, Some(1)); MOVES_MAX], "the tail of class 0 is older");
     let filled_pages = EVICTED.div_ceil(CHUNKS_PER_PAGE) as usize;
-    assert!(filled_pages < moves_max, "the test shows which limit applies");
+    assert!(filled_pages < MOVES_MAX, "the test shows which limit applies");
     assert_eq!(
         step(Quantity::SpaceTime),
         vec![(1, Some(0)); filled_pages],
@@ -276,7 +275,7 @@ impl Cache {
             }
             if self.now.is_multiple_of(4) {
                 let plan = testing::step(policy, &self.snapshot());
-                assert!(plan.moves.len() <= TailAgeOptions::default().moves_max);
+                assert!(plan.moves.len() <= MOVES_MAX);
                 moves += plan.moves.len();
                 plan.moves.into_iter().for_each(|page_move| self.carry_out(page_move));
             }

@@ -8,6 +8,7 @@ use crate::shared::{CrawlTicket, Shared, WorkerContext};
 use crate::wire::rows::StatsRows;
 use slabwise_base::ClassId;
 use slabwise_engine::{CrawlStep, CrawledItem, Crawler};
+use slabwise_protocol::meta::compose::has_binary_bytes;
 use slabwise_protocol::text::{reply, write_number, write_percent_encoded};
 use std::os::fd::RawFd;
 
@@ -126,6 +127,10 @@ fn list_item(
         Listing::Mgdump => slabwise_protocol::meta::compose::write_get_line(out, item.key),
         Listing::Cachedump { items_left, len_left } => {
             let len_before = out.len();
+            // The line of such a key could not be read.
+            if has_binary_bytes(item.key) {
+                return;
+            }
             if *items_left > 0 {
                 cachedump_line(worker, item, out);
             }
@@ -155,13 +160,15 @@ fn metadump_line(worker: &WorkerContext<'_>, item: &CrawledItem<'_>, out: &mut V
     out.extend_from_slice(b" la=");
     write_number(out, worker.shared.unix_seconds(item.last_access()));
     out.extend_from_slice(b" cas=");
-    write_number(out, item.cas);
+    write_number(out, worker.shown_cas(item.cas));
     out.extend_from_slice(if item.fetched { b" fetch=yes" } else { b" fetch=no" });
     out.extend_from_slice(b" cls=");
     write_number(out, item.class.wire());
     out.extend_from_slice(b" size=");
     write_number(out, item.size_bytes);
-    out.push(b'\n');
+    out.extend_from_slice(b" flags=");
+    write_number(out, item.client_flags);
+    out.extend_from_slice(b" \n");
 }
 
 fn cachedump_line(worker: &WorkerContext<'_>, item: &CrawledItem<'_>, out: &mut Vec<u8>) {

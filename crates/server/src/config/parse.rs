@@ -91,6 +91,10 @@ fn draft(source: Source, command_line: &ArgMatches) -> Result<Draft, String> {
     draft.settings.source = source;
     if let Some(path) = file {
         apply_file(&mut draft, &path)?;
+        // The addresses of all `-l` of one source add up, but those of the command line replace those of the file.
+        if command_line.value_source("listen").is_some() {
+            draft.settings.interfaces.clear();
+        }
     }
     apply(&mut draft, command_line)?;
     warn_of_operands(&mut draft, command_line);

@@ -389,7 +389,7 @@ fn move_budget(given: &Given) -> MoveBudget {
     let MoveBudget { chunks_per_step, shares } = MoveBudget::default();
     let share_of = |percent: u32| f64::from(percent) / 100.0;
     let steady = given.page_move_share.map_or(shares.steady, share_of);
-    let pressed = given.page_move_share_max.map_or(shares.pressed.max(steady), share_of);
+    let pressed = given.page_move_share_max.map_or(shares.pressed, share_of).max(steady);
     MoveBudget {
         chunks_per_step: given.page_move_chunks.map_or(chunks_per_step, |n| n as usize),
         shares: MoveShares { steady, pressed },

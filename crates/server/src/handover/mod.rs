@@ -73,3 +73,20 @@ pub(crate) use dialogue::send_connections;
 pub(crate) use giver::{Giver, duplicates};
 pub(crate) use message::SocketKind;
 pub(crate) use taker::{MovedConnection, Taker};
+
+/// The help text of `slabwise upgrade`.
+pub(crate) const HELP: &str = "\
+Usage: slabwise upgrade [options of a server]
+
+Starts a server that takes over from the running one: its listening sockets, its
+idle connections and all items. The running server must have been started by the
+same user with -o upgradable. Give the same options to the new one.
+
+  slabwise -m 1024 -o upgradable,control=/run/slabwise/control
+  slabwise upgrade -m 1024 -o upgradable,control=/run/slabwise/control
+
+With -d, the command ends when the outcome is known. The exit code is 0 if the
+new server serves. Otherwise it is 1, and the running server serves on.
+
+  --help   print this text; slabwise --help describes the options
+";

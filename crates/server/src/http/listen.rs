@@ -123,10 +123,11 @@ impl Listener {
                     .local_addr()
                     .map_or_else(|_| scheme.to_owned(), |it| format!("{scheme}://{it}/"))
             }
-            Socket::Unix(_) => self.file.as_ref().map_or_else(
-                || "unix:".to_owned(),
-                |SocketFile(path)| format!("unix:{}", path.display()),
-            ),
+            // The listener of an inherited socket has no file.
+            Socket::Unix(socket) => {
+                let path = sys::local_path(socket.as_fd()).unwrap_or_default();
+                format!("unix:{}", path.display())
+            }
         }
     }
 }

@@ -44,7 +44,7 @@ const PLAN_MEASURED: Metric = Metric::gauge(
 );
 const PREDICTED: Metric = Metric::gauge(
     "slabwise_predicted_miss_ratio",
-    "Predicted miss ratio if the memory limit were multiplied by the factor of the label.",
+    "Predicted miss ratio if the present memory were multiplied by the factor of the label.",
 );
 const PREDICTED_LOW: Metric = Metric::gauge(
     "slabwise_predicted_miss_ratio_low",

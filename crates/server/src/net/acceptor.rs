@@ -24,10 +24,12 @@ use std::time::Duration;
 pub(super) const WAKE_TOKEN: Token = Token(usize::MAX);
 const SIGNALS_TOKEN: Token = Token(usize::MAX - 1);
 const PAUSE_CHECK_PERIOD: Duration = Duration::from_millis(10);
-/// The maximum duration of a pause that began because no descriptor was free.
-const DESCRIPTOR_PAUSE_NANOS: u64 = 1_000_000_000;
-/// The time between two warnings about the limit of open files.
+/// The maximum duration of a pause that began with an error.
+const ERROR_PAUSE_NANOS: u64 = 1_000_000_000;
+/// The time between two warnings about errors.
 const WARNING_PERIOD_NANOS: u64 = 60_000_000_000;
+const OUT_OF_DESCRIPTORS: &str = "the limit of open files is reached: no connection is accepted until one closes or the limit is higher; raise the limit \
+     (ulimit -n)";
 const TOO_MANY_CONNECTIONS_REPLY: &[u8] = b"ERROR Too many open connections\r\n";
 
 pub(crate) struct Acceptor<'e> {
@@ -144,12 +146,16 @@ impl<'e> Acceptor<'e> {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if sys::is_out_of_descriptors(&error) => {
-                    return self.pause_without_descriptors(open);
+                    return self.pause_after(open, OUT_OF_DESCRIPTORS);
                 }
                 // The client closed the connection before the server accepted it.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return tracing::warn!("cannot accept a connection: {error}"),
+                // The system has no memory for a socket, for example. The event loop reports no second event for clients
+                // that wait, so they are accepted at the end of a pause.
+                Err(error) => {
+                    return self.pause_after(open, &format!("cannot accept a connection: {error}"));
+                }
             };
             if is_full {
                 self.shared.counters.rejected_connections.fetch_add(1, Ordering::Relaxed);
@@ -234,17 +240,14 @@ impl<'e> Acceptor<'e> {
         self.shared.counters.curr_connections.load(Ordering::Acquire)
     }
 
-    /// Starts a pause because no descriptor is free, and warns about it, but not again within a minute.
-    fn pause_without_descriptors(&mut self, open_connections: u64) {
+    /// Starts a pause because no connection can be accepted, and warns about it, but not again within a minute.
+    fn pause_after(&mut self, open_connections: u64, reason: &str) {
         let now_nanos = self.shared.clock.nanos();
         if now_nanos >= self.warns_from_nanos {
             self.warns_from_nanos = now_nanos + WARNING_PERIOD_NANOS;
-            tracing::warn!(
-                "the limit of open files is reached: no connection is accepted until one closes or the limit is \
-                 higher; raise the limit (ulimit -n)"
-            );
+            tracing::warn!("{reason}");
         }
-        self.pause(open_connections, now_nanos + DESCRIPTOR_PAUSE_NANOS);
+        self.pause(open_connections, now_nanos + ERROR_PAUSE_NANOS);
     }
 
     /// Starts a pause, in which the acceptor accepts no connection until fewer than `open_connections` connections, or

@@ -168,12 +168,12 @@ impl<'e> Connection<'e> {
         self.peer_half_closed |= peer_half_closed;
     }
 
-    /// True if the client has sent nothing since `since`, no command is in progress, and every reply is written. During
+    /// True if the client has sent nothing since `since`, no value or dump is in progress, and every reply is written. During
     /// a TLS handshake the result does not depend on unwritten output.
     pub fn is_idle_since(&self, since: Seconds) -> bool {
         self.last_active < since
             && self.phase == Phase::AwaitInput
-            && self.session.is_idle()
+            && self.session.awaits_line()
             && (self.stream.is_handshaking() || (self.out.is_none() && !self.flush_is_unfinished))
     }
 

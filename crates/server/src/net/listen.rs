@@ -222,15 +222,27 @@ fn open_each<T>(
             SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port)),
         ],
     };
-    let mut all_opened = Vec::new();
-    let mut last_error = io::ErrorKind::AddrNotAvailable.into();
+    let (mut all_opened, mut errors) = (Vec::new(), Vec::new());
     for socket_address in resolved {
         match open(&socket_address) {
             Ok(opened) => all_opened.push(opened),
-            Err(error) => last_error = error,
+            Err(error) => errors.push((socket_address, error)),
         }
     }
-    if all_opened.is_empty() { Err(last_error) } else { Ok(all_opened) }
+    if all_opened.is_empty() {
+        let last = errors.pop().map(|(_, error)| error);
+        return Err(last.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into()));
+    }
+    // Otherwise clients that use this address would reach another server, or none.
+    use io::ErrorKind::{AddrInUse, PermissionDenied};
+    for (address, error) in
+        errors.iter().filter(|(_, it)| matches!(it.kind(), AddrInUse | PermissionDenied))
+    {
+        tracing::warn!(
+            "cannot listen on {address}, but on other addresses of the same host: {error}"
+        );
+    }
+    Ok(all_opened)
 }
 
 /// Opens a listening TCP socket at `resolved`, one of the IP addresses of `address`.

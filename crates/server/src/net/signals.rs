@@ -20,6 +20,8 @@ pub(crate) struct SignalHandler {
     notifications: Option<Notifications>,
     /// The options of the last read of the file of `-o conf_file`.
     options: GivenOptions,
+    /// The value of `-m` that SIGHUP last applied, in MiB; `None`: that of the start.
+    applied_mib: Option<u32>,
 }
 
 impl SignalHandler {
@@ -29,7 +31,7 @@ impl SignalHandler {
         notifications: Option<Notifications>,
         options: GivenOptions,
     ) -> SignalHandler {
-        SignalHandler { signals, notifications, options }
+        SignalHandler { signals, notifications, options, applied_mib: None }
     }
 
     /// Registers the signals as events of an event loop. Signals that arrived earlier are also reported.
@@ -94,8 +96,8 @@ impl SignalHandler {
         }
     }
 
-    /// Reads the file of `-o conf_file` again. If `-m` has changed since the last read, changes the memory limit. A limit
-    /// that `cache_memlimit` has set stays if `-m` has not changed.
+    /// Reads the file of `-o conf_file` again. If the value of `-m` has changed since the start and the last change that
+    /// succeeded, changes the memory limit. A limit that `cache_memlimit` has set stays if `-m` has not changed.
     fn reload_options(&mut self, shared: &Shared<'_>) {
         let reread = match config::reread(&shared.settings.source) {
             Ok(reread) => reread,
@@ -104,11 +106,15 @@ impl SignalHandler {
             }
         };
         let mut changed = reread.options.differing(&self.options);
+        changed.retain(|name| name != MEMORY_LIMIT);
         let megabytes = reread.memory_limit_mib;
-        if let Some(index) = changed.iter().position(|name| name == MEMORY_LIMIT) {
-            changed.remove(index);
+        let at_start = (shared.settings.memory_limit_option_bytes >> 20) as u32;
+        if megabytes != self.applied_mib.unwrap_or(at_start) {
             match set_memory_limit(shared, megabytes) {
-                Ok(()) => tracing::info!("SIGHUP: -m is now {megabytes} (MiB)"),
+                Ok(()) => {
+                    self.applied_mib = Some(megabytes);
+                    tracing::info!("SIGHUP: -m is now {megabytes} (MiB)");
+                }
                 Err(error) => tracing::warn!(
                     "SIGHUP: the old memory limit stays active, as -m is {megabytes} (MiB): {error}"
                 ),

@@ -126,6 +126,7 @@ impl<'e> Upload<'e> {
         let Memory::Reserved(reservation) = &mut self.memory else {
             unreachable!("the first chunk was reserved above");
         };
+        reservation.set_now(worker.now);
         let count = reservation.fill(input);
         // This call allocates the next chunk, so that the session can receive into it.
         reservation.unfilled();
@@ -151,6 +152,7 @@ impl<'e> Upload<'e> {
         let Memory::Reserved(reservation) = &mut self.memory else {
             panic!("advance({count}) was called for an upload without memory");
         };
+        reservation.set_now(worker.now);
         reservation.advance(count);
         self.note_received(worker, count);
     }

@@ -170,6 +170,11 @@ impl<'e> Session<'e> {
         matches!(self.phase, Phase::Begin | Phase::Command | Phase::Login)
     }
 
+    /// True if no command is in progress, or only a line whose rest has not arrived.
+    pub fn awaits_line(&self) -> bool {
+        self.is_idle() || matches!(self.phase, Phase::Keys(_) | Phase::SkipLine)
+    }
+
     /// True if the session has written the first part of a reply, but not all of it.
     pub fn has_partial_reply(&self) -> bool {
         matches!(self.phase, Phase::Keys(_) | Phase::Crawl(_))

@@ -155,8 +155,10 @@ impl Policy for Marginal {
             reason: "towards the partition with the lowest miss cost (equal marginal gains)",
         };
         let towards = moves.of(snapshot, |index, pages| moves.slope(index, pages));
-        let differs = |(class, &target): (&ClassCurve, &u64)| class.pages < target;
-        let is_reached = !classes.iter().zip(&targets).any(differs);
+        let compared = || classes.iter().zip(&targets);
+        // The targets are also done with if no class gives a page: they were those of a cache with more pages.
+        let is_reached = compared().all(|(class, &target)| class.pages >= target)
+            || compared().all(|(class, &target)| class.pages <= target);
         if is_reached && plan.moves.is_empty() {
             self.usages.iter_mut().for_each(|usage| usage.target = None);
         }
@@ -313,7 +315,7 @@ impl Marginal {
 
 /// Returns the maximum number of moves in a step, in a cache of this many pages.
 pub(crate) fn moves_max(pages: u64) -> usize {
-    (pages / 64).clamp(8, 64) as usize
+    (pages / 64).clamp(8, 64.max(pages / 256)) as usize
 }
 
 /// Returns the number of gets that the curves count, at least 1.

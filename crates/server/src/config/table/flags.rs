@@ -105,7 +105,9 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
     flag('f', "slab-growth-factor")
         .fraction(1.0, f64::INFINITY, |it, factor| it.given.growth_factor = Some(factor))
         .default("1.12")
-        .frequent_help("ratio of the chunk sizes of two successive classes")
+        .frequent_help(
+            "ratio of the chunk sizes of two successive classes; 1.25 with classes=geometric or preset=memcached",
+        )
         .stat("growth_factor", |it| format!("{:.2}", it.settings.growth_factor)),
     flag('n', "slab-min-size")
         .number(1, COUNT_MAX, "bytes", |it, n| it.given.chunk_size_bytes = Some(n as u32))

@@ -59,7 +59,7 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
             it.given.profile = Some(word != "off");
             it.given.profile_is_full = word == "full";
         })
-        .default("on")
+        .default("on; off with preset=memcached")
         .help(
             "measure the accesses to a sample of the keys (SHARDS) and compute miss-ratio curves, for \
              `stats profile` and for page policies that use such curves; full: measure every access, which \

@@ -109,7 +109,7 @@ function drawCurve() {
 }
 
 export function showPlans(plans) {
-  byId("plans-words").textContent = `Policy ${plans.page_policy}: ${number(plans.moves_planned)} moves planned since the start.`;
+  byId("plans-words").textContent = `Policy ${plans.page_policy}: ${number(plans.moves_planned)} moves planned since it was selected.`;
   const change = (from, to) => (from === null || to === null ? "–" : `${percent(from, 2)} → ${percent(to, 2)}`);
   const rows = plans.plans.map((it) => row([
     `${duration(it.age_seconds)} ago`, number(it.moves_begun), it.reason,

@@ -64,12 +64,16 @@ impl EventLoop for Epoll {
     }
 
     fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
-        match self.poll.poll(events, timeout) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                events.clear();
-                Ok(())
+        let mut timeout = timeout;
+        loop {
+            match self.poll.poll(events, timeout) {
+                // A process that was stopped for a while gets this error instead of the events. The worker must serve the
+                // input that has arrived meanwhile before it looks for clients that sent nothing for too long.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    timeout = Some(Duration::ZERO);
+                }
+                other => return other,
             }
-            other => other,
         }
     }
 
