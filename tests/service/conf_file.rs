@@ -145,6 +145,10 @@ fn sighup_applies_a_changed_memory_limit() {
         reload(&options.replace("-m 64", "-m 1000000"));
         assert!(manager.log().contains("for which addresses are reserved"), "{}", manager.log());
         assert_eq!(limit(), 72);
+        // The same limit is tried again, as it may be possible now.
+        reload(&options.replace("-m 64", "-m 1000000"));
+        let refusals = manager.log().matches("for which addresses are reserved").count();
+        assert_eq!(refusals, 2, "{}", manager.log());
     }
 }
 

@@ -256,6 +256,17 @@ fn version_and_license_are_printed() {
 }
 
 #[test]
+fn addresses_of_the_command_line_replace_those_of_the_file() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be created");
+    let path = folder.path().join("conf");
+    std::fs::write(&path, "-l 127.0.0.1\n-l 127.0.0.2\n").expect("the folder is writable");
+    let file = format!("conf_file={}", path.display());
+    let hosts = |args: &[&str]| serve(args).0.interfaces.clone();
+    assert_eq!(hosts(&["-o", &file]), ["127.0.0.1", "127.0.0.2"]);
+    assert_eq!(hosts(&["-l", "127.0.0.3", "-o", &file]), ["127.0.0.3"]);
+}
+
+#[test]
 fn reading_a_file_again_finds_the_options_that_changed() {
     let folder = tempfile::tempdir().expect("a temporary folder can be created");
     let path = folder.path().join("conf");
