@@ -47,7 +47,7 @@
 //!       miss_ratio            number   the predicted miss ratio with this memory
 //!   plan                      object   only slabwise
 //!     page_policy             string
-//!     moves_planned           integer  page moves planned since the start of the server
+//!     moves_planned           integer  page moves planned since the policy was selected
 //!     last                    object   the last plan with page moves; null if there was none
 //!       age_seconds           integer
 //!       reason                string

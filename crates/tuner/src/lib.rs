@@ -90,7 +90,7 @@ pub struct Tuner {
     joins_queues: bool,
     /// True if the engine records the last access of each page.
     notes_pages: bool,
-    /// The number of moves that policies have planned since the start.
+    /// The number of moves that the current policy has planned since it was selected.
     moves_planned: u64,
     records: Records,
     /// The place where the tuner publishes its status; `None` if it does not.

@@ -38,7 +38,7 @@ pub struct TunerStatus {
 pub struct TunerReport {
     /// The name of the current policy.
     pub page_policy: &'static str,
-    /// The number of moves that policies have planned since the start.
+    /// The number of moves that the current policy has planned since it was selected.
     pub moves_planned: u64,
     /// The record of the last plan with moves; `None` before the first.
     pub last_plan: Option<PlanRecord>,

@@ -124,7 +124,7 @@ impl ClassState {
     /// is true if the new item has a short TTL. Returns the chunks of the old item, which the caller must free, or `None` if
     /// the old item still has pins.
     ///
-    /// If the order permits it and neither item can expire, the new item takes the position of the old one, and the order
+    /// If the order permits it, and neither item can expire nor is at the tail, the new item takes the position of the old one, and the order
     /// does not see it as a new item. So the store writes to few cache lines that all stores of the class write to: neither
     /// to the head of the queue nor to the state of the order, nor usually to any statistic.
     pub fn supersede(
@@ -136,8 +136,12 @@ impl ClassState {
         let takes_place = dispatch!(&self.order, successors_take_places(&self.view()));
         // The LRU maintainer looks for expired items at the tails.
         let may_expire = |item: Queued<'_>| item.state().fields().expiry;
+        let is_tail = |item: Queued<'_>| {
+            self.lanes.queue(self.place_of(item)).tail_address() == Some(item.address())
+        };
         let stays = |old: &Queued<'_>| {
-            takes_place && !may_expire(*old) && !may_expire(new.item().without_value())
+            let expires = may_expire(*old) || may_expire(new.item().without_value());
+            takes_place && !expires && !is_tail(*old)
         };
         let Some(queued) = old.queued(&self.pages.token).filter(stays) else {
             let remains = self.unlink(old);

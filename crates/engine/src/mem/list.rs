@@ -170,7 +170,7 @@ impl List {
         // SAFETY: the new item is in no list, and takes the position of the old item between the old item's neighbours.
         unsafe { self.link_between(memory, new.address(), prev, next) };
         new.item().header().state().publish(state.queue());
-        // All stores of the class write to this cache line, so this one does not unless it must.
+        // Without this condition, threads that store in the class would fetch this cache line from each other.
         if old_size_bytes != new_size_bytes {
             self.bytes = self.bytes - old_size_bytes + new_size_bytes;
         }

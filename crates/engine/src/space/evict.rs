@@ -109,7 +109,7 @@ const VICTIMS_PER_LOCK_MAX: usize = 8;
 pub enum Evictor {
     /// A store needs its chunk.
     Store,
-    /// A page of its class moves.
+    /// The mover makes room for items of a page that moves.
     Mover,
 }
 

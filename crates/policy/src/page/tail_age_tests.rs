@@ -1,6 +1,6 @@
 //! Tests of `tail_age` and `space_time`: single steps, and a small cache of LRU classes whose tail ages become equal.
 
-use super::{MOVES_MAX, Quantity, TailAge};
+use super::{MOVES_MAX, Quantity, TailAge, TailAgeOptions};
 use crate::testing;
 use crate::{ClassSnapshot, PageMove, Snapshot};
 use slabwise_base::{ClassId, Random, Ticks};
@@ -49,6 +49,18 @@ fn the_evicting_class_with_the_youngest_tail_receives_from_the_oldest() {
     let classes = [class(0, 100, 6_400), class(1, 100, 3_000), class(2, 10, 100)];
     let moves = second_step(&classes, &[1, 2]);
     assert_eq!(pairs(&moves), vec![(0, Some(2)); MOVES_MAX]);
+}
+
+#[test]
+fn a_step_moves_more_pages_of_a_large_cache_unless_an_option_limits_it() {
+    let classes = [class(0, 4_000, 6_400), class(1, 4_000, 3_000), class(2, 192, 100)];
+    let moved = |moves_max| {
+        let options = TailAgeOptions { moves_max, ..TailAgeOptions::default() };
+        let policy = TailAge { options, ..TailAge::default() };
+        second_step_of(policy, &classes, &[2]).len()
+    };
+    assert_eq!(moved(0), (4_000 + 4_000 + 192) / 256);
+    assert_eq!(moved(3), 3);
 }
 
 #[test]

@@ -67,14 +67,9 @@ pub fn write_line_without_item(out: &mut Vec<u8>, code: &[u8], echo: &Echo, byte
     out.extend_from_slice(b"\r\n");
 }
 
-/// True if a key contains a space or a control character, so that it cannot be a word of a line.
-pub fn has_binary_bytes(key: &[u8]) -> bool {
-    key.iter().any(|&byte| byte == b' ' || byte.is_ascii_control())
-}
-
 /// Appends the request line `mg <key>`. Encodes the key in base64 if it contains spaces or control characters.
 pub fn write_get_line(out: &mut Vec<u8>, bytes: &[u8]) {
-    let is_base64 = has_binary_bytes(bytes);
+    let is_base64 = bytes.iter().any(|&byte| byte == b' ' || byte.is_ascii_control());
     out.extend_from_slice(b"mg ");
     write_key_bytes(out, is_base64, bytes);
     out.extend_from_slice(if is_base64 { b" b\r\n" } else { b"\r\n" });

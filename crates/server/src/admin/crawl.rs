@@ -8,7 +8,6 @@ use crate::shared::{CrawlTicket, Shared, WorkerContext};
 use crate::wire::rows::StatsRows;
 use slabwise_base::ClassId;
 use slabwise_engine::{CrawlStep, CrawledItem, Crawler};
-use slabwise_protocol::meta::compose::has_binary_bytes;
 use slabwise_protocol::text::{reply, write_number, write_percent_encoded};
 use std::os::fd::RawFd;
 
@@ -128,7 +127,7 @@ fn list_item(
         Listing::Cachedump { items_left, len_left } => {
             let len_before = out.len();
             // The line of such a key could not be read.
-            if has_binary_bytes(item.key) {
+            if item.key.iter().any(|byte| matches!(byte, b' ' | b'\r' | b'\n')) {
                 return;
             }
             if *items_left > 0 {

@@ -24,7 +24,7 @@ const THREADS_USUAL_MAX: usize = 64;
 /// Returns the settings and the warnings, or an error if options conflict.
 pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), String> {
     draft.settings.engine = engine_config(&draft)?;
-    draft.settings.memory_limit_option_bytes = draft.settings.engine.memory_limit_bytes;
+    draft.settings.tunables.memory_limit_option_bytes = draft.settings.engine.memory_limit_bytes;
     draft.settings.protocol = protocol(&draft)?;
     resolve_network(&mut draft)?;
     warn_of_useless_options(&mut draft);

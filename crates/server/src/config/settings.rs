@@ -121,8 +121,6 @@ pub struct Settings {
     /// `-o http`; `None` without it.
     pub(crate) http: Option<HttpSettings>,
     pub(crate) process: ProcessSettings,
-    /// `-m`. After an upgrade, the engine has the limit for which the memory was laid out.
-    pub(crate) memory_limit_option_bytes: u64,
     /// The settings of the engine.
     pub engine: EngineConfig,
 }
@@ -272,6 +270,8 @@ impl Settings {
 /// Settings that commands can change while the server runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Tunables {
+    /// The value of `-m` at the start, or the one that SIGHUP last applied. The memory limit may be another one.
+    pub memory_limit_option_bytes: u64,
     /// `-v` and the command `verbosity`: from 0 (the log contains only warnings and errors) to 3 (all log lines).
     pub verbosity: u32,
     /// The settings of memcached's automover (`-o slab_automove`, `slabs automove`).
@@ -450,6 +450,7 @@ impl Default for Draft {
             auth_file: None,
             auth_file_as_given: None,
             tunables: Tunables {
+                memory_limit_option_bytes: engine.memory_limit_bytes,
                 verbosity: 0,
                 automove: AutomoveSettings { level: 1, window_seconds: 0, age_ratio: 0.0 },
                 // This is memcached's default. slabwise has no option for this setting.
@@ -500,7 +501,6 @@ impl Default for Draft {
             read_buffers_bytes_max: 0,
             http: None,
             process: ProcessSettings::default(),
-            memory_limit_option_bytes: engine.memory_limit_bytes,
             engine,
         };
         Draft { settings, given: Given::default(), warnings: Vec::new() }

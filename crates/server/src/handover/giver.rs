@@ -216,7 +216,7 @@ impl Giver {
         Offer {
             version,
             start_limit_bytes: config.memory_limit_bytes,
-            option_limit_bytes: shared.settings.memory_limit_option_bytes,
+            option_limit_bytes: shared.tunables().memory_limit_option_bytes,
             memory_limit_bytes: shared.engine.memory_limit_bytes(),
             items: shared.engine.stats(shared.clock.now()).total.items.iter().sum(),
             hash_seed: config.hash_seed,

@@ -271,7 +271,7 @@ impl Taker {
     /// Returns the memory limit of this process. If its `-m` is that of the old process, the present limit of the old process
     /// stays.
     pub fn limit_bytes(&self, settings: &Settings) -> u64 {
-        let option = settings.memory_limit_option_bytes;
+        let option = settings.tunables.memory_limit_option_bytes;
         let is_unchanged = option == self.offer.option_limit_bytes;
         if is_unchanged { self.offer.memory_limit_bytes } else { option }
     }

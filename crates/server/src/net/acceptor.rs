@@ -2,9 +2,9 @@
 //!
 //! When `-c` connections are open, the acceptor behaves as memcached does. With `maxconns_fast` (the default) it sends
 //! an error to each new client and closes the connection. Without `maxconns_fast` the acceptor pauses: it accepts no
-//! connection until one closes. The acceptor also pauses when the process has reached its limit of open files. This pause
-//! ends after one second, because descriptors may be free again although no connection has closed: the limit was raised,
-//! or another process has closed files. During a pause the acceptor checks every 10 ms whether it is over.
+//! connection until one closes. The acceptor also pauses when the process has reached its limit of open files, or the system
+//! has no memory for a socket. This pause ends after one second, because a connection may be possible again although none
+//! has closed: the limit was raised, or another process has closed files. During a pause the acceptor checks every 10 ms whether it is over.
 
 use super::listen::{Listener, SocketFile};
 use super::mailbox::{Mailbox, NewConnection};
@@ -46,7 +46,7 @@ pub(crate) struct Acceptor<'e> {
     next_worker: usize,
     /// The current pause; `None` while the acceptor accepts connections.
     pause: Option<Pause>,
-    /// The reading of the clock, in nanoseconds, from which on the acceptor warns again about the limit of open files.
+    /// The reading of the clock, in nanoseconds, from which on the acceptor warns again about an error.
     warns_from_nanos: u64,
 }
 
@@ -148,9 +148,9 @@ impl<'e> Acceptor<'e> {
                 Err(error) if sys::is_out_of_descriptors(&error) => {
                     return self.pause_after(open, OUT_OF_DESCRIPTORS);
                 }
-                // The client closed the connection before the server accepted it.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // For example, the client closed the connection before the server accepted it.
+                Err(error) if sys::is_error_of_client(&error) => continue,
                 // The system has no memory for a socket, for example. The event loop reports no second event for clients
                 // that wait, so they are accepted at the end of a pause.
                 Err(error) => {

@@ -9,6 +9,7 @@ use crate::shared::Shared;
 use mio::{Interest, Registry, Token};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 use signal_hook_mio::v1_0::Signals;
+use slabwise_base::sync::lock;
 use std::io;
 
 /// The name of the option that SIGHUP applies.
@@ -20,8 +21,6 @@ pub(crate) struct SignalHandler {
     notifications: Option<Notifications>,
     /// The options of the last read of the file of `-o conf_file`.
     options: GivenOptions,
-    /// The value of `-m` that SIGHUP last applied, in MiB; `None`: that of the start.
-    applied_mib: Option<u32>,
 }
 
 impl SignalHandler {
@@ -31,7 +30,7 @@ impl SignalHandler {
         notifications: Option<Notifications>,
         options: GivenOptions,
     ) -> SignalHandler {
-        SignalHandler { signals, notifications, options, applied_mib: None }
+        SignalHandler { signals, notifications, options }
     }
 
     /// Registers the signals as events of an event loop. Signals that arrived earlier are also reported.
@@ -108,11 +107,11 @@ impl SignalHandler {
         let mut changed = reread.options.differing(&self.options);
         changed.retain(|name| name != MEMORY_LIMIT);
         let megabytes = reread.memory_limit_mib;
-        let at_start = (shared.settings.memory_limit_option_bytes >> 20) as u32;
-        if megabytes != self.applied_mib.unwrap_or(at_start) {
+        let option_bytes = u64::from(megabytes) << 20;
+        if option_bytes != shared.tunables().memory_limit_option_bytes {
             match set_memory_limit(shared, megabytes) {
                 Ok(()) => {
-                    self.applied_mib = Some(megabytes);
+                    lock(&shared.tunables).memory_limit_option_bytes = option_bytes;
                     tracing::info!("SIGHUP: -m is now {megabytes} (MiB)");
                 }
                 Err(error) => tracing::warn!(

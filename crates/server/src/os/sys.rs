@@ -324,6 +324,22 @@ pub fn is_out_of_descriptors(error: &io::Error) -> bool {
     code == Some(Errno::MFILE.raw_os_error()) || code == Some(Errno::NFILE.raw_os_error())
 }
 
+/// True if an error of [`accept`] concerns only one client, so that the next one can be accepted (accept(2)).
+pub fn is_error_of_client(error: &io::Error) -> bool {
+    const ERRORS: [Errno; 9] = [
+        Errno::CONNABORTED,
+        Errno::HOSTDOWN,
+        Errno::HOSTUNREACH,
+        Errno::NETDOWN,
+        Errno::NETUNREACH,
+        Errno::NOPROTOOPT,
+        Errno::OPNOTSUPP,
+        Errno::PERM,
+        Errno::PROTO,
+    ];
+    ERRORS.iter().any(|it| error.raw_os_error() == Some(it.raw_os_error()))
+}
+
 /// Raises the limit of open files to `wanted`, or to the highest possible limit of at least `needed`. Returns the new
 /// limit. If the highest possible limit is below `needed`, returns that limit as an error.
 pub fn raise_open_files(needed: u64, wanted: u64) -> Result<u64, u64> {

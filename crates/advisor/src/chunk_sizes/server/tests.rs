@@ -32,7 +32,7 @@ const ITEMS: &str = "STAT items:1:number 3\r\nSTAT items:2:number 1\r\nEND\r\n";
 const SIZES: &str = "STAT 96 3\r\nSTAT 128 1\r\nEND\r\n";
 const DUMP: &str = "key=a exp=-1 la=1 cas=1 fetch=no cls=1 size=63\n\
     key=b exp=-1 la=1 cas=2 fetch=no cls=1 size=90\nkey=c exp=-1 la=1 cas=3 fetch=no cls=1 size=63\n\
-    key=d exp=-1 la=1 cas=4 fetch=no cls=2 size=100\nEND\r\n";
+    key=d exp=-1 la=1 cas=4 fetch=no cls=2 size=100 flags=7 \nEND\r\n";
 const SIZES_OFF: &str = "STAT sizes_status disabled\r\nEND\r\n";
 
 /// A memcached with four items of 63, 63, 90 and 100 bytes.

@@ -38,7 +38,8 @@
 //!
 //! Invariants:
 //!
-//! - the maximum number of moves in a step is a 64th of the pages, but at least 8 and at most 64;
+//! - the maximum number of moves in a step is a 64th of the pages, but at least 8 and at most 64 or a 128th of the
+//!   pages;
 //! - a class that holds items keeps a page;
 //! - while the pool has pages no page moves;
 //! - a class that is in a move of `space_time` is in no other move of that step;
@@ -315,7 +316,7 @@ impl Marginal {
 
 /// Returns the maximum number of moves in a step, in a cache of this many pages.
 pub(crate) fn moves_max(pages: u64) -> usize {
-    (pages / 64).clamp(8, 64.max(pages / 256)) as usize
+    (pages / 64).clamp(8, 64.max(pages / 128)) as usize
 }
 
 /// Returns the number of gets that the curves count, at least 1.

@@ -132,7 +132,8 @@ pub(in crate::config) static OURS: &[ServerOption] = &[
         .number(1, 100, "percent", |it, n| it.given.page_move_share_max = Some(n as u32))
         .default("25")
         .help(
-            "as page_move_share, while items are evicted although a better division of the memory is planned",
+            "as page_move_share, while items are evicted although a better division of the memory is planned; at least \
+             page_move_share",
         ),
     option("page_move_rate")
         .number(1, 1 << 20, "pages a second", |_, _| ())

@@ -232,7 +232,7 @@ fn dumps_list_every_item_once() {
     let dump = text("lru_crawler metadump all\r\nget zz\r\n");
     let expected = format!("OK\r\nkey=a%25b exp={} la={now} cas=1 fetch=no cls=", now + 100);
     assert!(dump.starts_with(&expected), "{dump}");
-    assert!(dump.ends_with("\nEND\r\nEND\r\n"), "{dump}");
+    assert!(dump.ends_with(" flags=3 \nEND\r\nEND\r\n"), "{dump}");
     assert_eq!(text("lru_crawler mgdump hash\r\n"), "OK\r\nmg a%b\r\nEN\r\n");
     let class = dump.split("cls=").nth(1).and_then(|rest| rest.split(' ').next());
     let class = class.expect("a metadump line shows the class of its item");
