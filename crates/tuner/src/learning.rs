@@ -13,6 +13,7 @@
 //! evaluation in [`EVALUATION_TICKS_MIN`], and only while no planned move waits; a change that the engine refuses is
 //! tried again at the next evaluation.
 
+use crate::pacing::TICK;
 use crate::view::snapshot;
 use crate::work::turnovers;
 use slabwise_base::size_histogram::bucket_of;
@@ -33,8 +34,7 @@ const EVALUATION_TICKS: u32 = Ticks::PER_SECOND;
 /// The minimum time between two evaluations, because an evaluation can take a millisecond.
 const EVALUATION_TICKS_MIN: u32 = Ticks::PER_SECOND / 32;
 /// The longest wait before a check whether an evaluation is due.
-pub(crate) const EVALUATION_WAIT: Duration =
-    Duration::from_millis(1_000 * EVALUATION_TICKS_MIN as u64 / Ticks::PER_SECOND as u64);
+pub(crate) const EVALUATION_WAIT: Duration = TICK.saturating_mul(EVALUATION_TICKS_MIN);
 /// The part of the memory that is stored between two evaluations if much is stored.
 const EVALUATION_TURNOVERS: f64 = 1.0 / 8.0;
 /// An estimate of the usual length of a key, in bytes.

@@ -33,7 +33,7 @@ pub struct WorkerTime {
 pub struct MoveShares {
     /// The share under a steady load.
     pub steady: f64,
-    /// The share while classes evict items although a better division of the memory is planned.
+    /// The share while classes evict items although a better division of the memory is planned; at least `steady`.
     pub pressed: f64,
 }
 
@@ -264,7 +264,7 @@ impl MovePacer {
     fn rate_at(&self, load: Load, workers: u32, is_planned: bool) -> f64 {
         let MoveShares { steady, pressed } = self.budget.shares;
         let is_pressed = is_planned && load.is_evicting();
-        let share = if is_pressed { pressed.max(steady) } else { steady };
+        let share = if is_pressed { pressed } else { steady };
         // If the workers are busy for half of the time, there may be no idle core.
         let idle = (1.0 - 2.0 * load.busy / f64::from(workers.max(1))).max(0.0);
         // A rate above 0 keeps every pause finite.

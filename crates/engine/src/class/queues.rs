@@ -124,9 +124,10 @@ impl ClassState {
     /// is true if the new item has a short TTL. Returns the chunks of the old item, which the caller must free, or `None` if
     /// the old item still has pins.
     ///
-    /// If the order permits it, and neither item can expire nor is at the tail, the new item takes the position of the old one, and the order
-    /// does not see it as a new item. So the store writes to few cache lines that all stores of the class write to: neither
-    /// to the head of the queue nor to the state of the order, nor usually to any statistic.
+    /// If the order permits it, neither item can expire, and the old one is not at the tail, then the new item takes the
+    /// position of the old one, and the order does not see it as a new item. So the store writes to few cache lines that all
+    /// stores of the class write to: neither to the head of the queue nor to the state of the order, nor usually to any
+    /// statistic.
     pub fn supersede(
         &mut self,
         old: Removed,
@@ -136,21 +137,19 @@ impl ClassState {
         let takes_place = dispatch!(&self.order, successors_take_places(&self.view()));
         // The LRU maintainer looks for expired items at the tails.
         let may_expire = |item: Queued<'_>| item.state().fields().expiry;
-        let is_tail = |item: Queued<'_>| {
-            self.lanes.queue(self.place_of(item)).tail_address() == Some(item.address())
+        let item = new.item().without_value();
+        let place_taken = |old: Queued<'_>| {
+            let place = self.place_of(old);
+            let is_tail = self.lanes.queue(place).tail_address() == Some(old.address());
+            let stays = takes_place && !may_expire(old) && !may_expire(item) && !is_tail;
+            stays.then(|| (place, old.counted_size_bytes(), old.cost()))
         };
-        let stays = |old: &Queued<'_>| {
-            let expires = may_expire(*old) || may_expire(new.item().without_value());
-            takes_place && !expires && !is_tail(*old)
-        };
-        let Some(queued) = old.queued(&self.pages.token).filter(stays) else {
+        let taken = old.queued(&self.pages.token).and_then(place_taken);
+        let Some((place, old_size_bytes, old_cost)) = taken else {
             let remains = self.unlink(old);
             self.enqueue(new, self.queue_for_new(is_short_lived));
             return remains;
         };
-        let place = self.place_of(queued);
-        let (old_size_bytes, old_cost) = (queued.counted_size_bytes(), queued.cost());
-        let item = new.item().without_value();
         let (new_size_bytes, new_cost) = (item.counted_size_bytes(), item.cost());
         if old_size_bytes != new_size_bytes {
             self.sizes.remove(old_size_bytes);

@@ -17,8 +17,8 @@
 //! items differ in size: there, the density is divided by the size.
 //!
 //! A class has one queue, COLD. A new item enters it at the head, or takes the position of the item that it replaces. A hit
-//! changes no queue. Chained items cannot be
-//! drawn at random, so a search compares the items at the tail of their queue, and moves some of them to the head.
+//! changes no queue. Chained items cannot be drawn at random, so a search compares the items at the tail of their queue, and
+//! moves some of them to the head.
 //!
 //! Sources: the densities are those of LHD (N. Beckmann and others, "LHD: Improving Cache Hit Rate by Maximizing Hit
 //! Density", NSDI 2018), with other ages at the eviction (`profile/src/hazards.rs`). The kept candidates are those of K.

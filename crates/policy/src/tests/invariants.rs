@@ -145,11 +145,12 @@ fn random_curve(class: &ClassSnapshot, references: f64, random: &mut Random) -> 
 /// Returns the maximum number of moves that the policy may plan in a step on this cache.
 fn moves_max(policy: &PagePolicy, snapshot: &Snapshot) -> usize {
     let pages: u64 = snapshot.classes.iter().map(|class| class.pages).sum();
-    if matches!(policy.name(), "tail_age" | "space_time") {
-        return 8.max(pages as usize / 256);
-    }
     if let Some(moves_max) = policy.value("moves_max") {
-        return moves_max.parse().expect("moves_max is a whole number");
+        // Only `tail_age` and `space_time` permit 0.
+        return match moves_max.parse().expect("moves_max is a whole number") {
+            0 => 8.max(pages as usize / 256),
+            moves_max => moves_max,
+        };
     }
     match policy.name() {
         "none" => 0,

@@ -4,7 +4,8 @@
 //! an error to each new client and closes the connection. Without `maxconns_fast` the acceptor pauses: it accepts no
 //! connection until one closes. The acceptor also pauses when the process has reached its limit of open files, or the system
 //! has no memory for a socket. This pause ends after one second, because a connection may be possible again although none
-//! has closed: the limit was raised, or another process has closed files. During a pause the acceptor checks every 10 ms whether it is over.
+//! has closed: the limit was raised, or another process has closed files. During a pause the acceptor checks every 10 ms
+//! whether it is over.
 
 use super::listen::{Listener, SocketFile};
 use super::mailbox::{Mailbox, NewConnection};
