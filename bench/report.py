@@ -104,30 +104,49 @@ def request_name(row):
     return f"{row['operation']}, {kind}"
 
 
-def cpu(rows):
-    lines, meta = [], ""
-    for row in rows:
-        if row["operation"] == "mg":
-            meta = meta_get(row)
-            continue
-        theirs = sorted(pair[0] for pair in row["pairs_us"])
-        ours = sorted(pair[1] for pair in row["pairs_us"])
-        ratios = sorted(mine / other for other, mine in row["pairs_us"])
+def spread(values):
+    """Formats the lowest and the highest value."""
+    return f"{min(values):.2f} to {max(values):.2f}"
+
+
+def wire(found):
+    lines = []
+    for row in found["requests"]:
+        theirs, ours = zip(*row["pairs_us"])
+        ratios = ratios_of(row["pairs_us"])
         lines.append([
-            request_name(row),
-            row["threads"],
-            f"{theirs[0]:.2f} to {theirs[-1]:.2f}",
-            f"{ours[0]:.2f} to {ours[-1]:.2f}",
-            f"**{row['ratio']:.2f}**",
-            f"{ratios[0]:.2f} to {ratios[-1]:.2f}",
+            row["name"], spread(theirs), spread(ours), f"**{statistics.median(ratios):.2f}**", spread(ratios),
         ])
+    rate = found["rate"]
+    times = []
+    for name, figure in RATE_FIGURES.items():
+        pairs = [[run[figure] for run in pair] for pair in rate["pairs"]]
+        theirs, ours = (statistics.median(values) for values in zip(*pairs))
+        low, median, high = statistics.quantiles(ratios_of(pairs), n=4)
+        times.append([name, f"{theirs:.1f}", f"{ours:.1f}", f"**{median:.2f}**", f"{low:.2f} to {high:.2f}"])
     return (
-        "User and system time of the server process per request: 100 B values, 1 M keys drawn "
-        "uniformly, 16 connections.\nThe runs of a pair follow each other; the ratio is the "
-        "median over the pairs.\n\n"
-        + table(["request", "`-t`", "memcached, us", "slabwise, us", "ratio", "ratios"], lines)
-        + meta
+        "User and system time of the server process per request, on one core with `-t 4`; the load generator has the\n"
+        "other cores. Values of 100 B unless the row names a size. The runs of a pair follow each other; the ratio is\n"
+        f"the median of {len(found['requests'][0]['pairs_us'])} pairs.\n\n"
+        + table(["request", "memcached, us", "slabwise, us", "ratio", "ratios"], lines)
+        + f"\nAt {rate['requests_per_second']:,} requests/s, half of memcached's highest rate: one request at a time on each of "
+        f"16 connections,\nten gets for each set. Medians of {len(rate['pairs'])} pairs.\n\n"
+        + table(["", "memcached, us", "slabwise, us", "ratio", "middle half of the ratios"], times)
     )
+
+
+# The figures of a run at a fixed rate, and their names in the report.
+RATE_FIGURES = {
+    "round-trip time, median": "p50_us",
+    "99th percentile": "p99_us",
+    "99.9th percentile": "p999_us",
+    "processor time per request": "cpu_us",
+}
+
+
+def ratios_of(pairs):
+    """Returns slabwise's value divided by memcached's, for each pair."""
+    return [ours / theirs for theirs, ours in pairs]
 
 
 def throughput(rows):
@@ -153,23 +172,6 @@ def throughput(rows):
         "each of which sends its next batch when it has all replies. The times are those from the write of a\n"
         "batch to its last reply. Where the server uses less than its cores, the client is the limit. Medians of the runs.\n\n"
         + table(heads, lines)
-    )
-
-
-def meta_get(row):
-    """Returns the table that compares meta gets with classic gets, both on slabwise."""
-    classic = sorted(pair[0] for pair in row["pairs_us"])
-    meta = sorted(pair[1] for pair in row["pairs_us"])
-    ratios = sorted(ours / other for other, ours in row["pairs_us"])
-    return "\n" + table(
-        ["slabwise, 32 pipelined", "classic get, us", "meta get, us", "ratio", "ratios"],
-        [[
-            "meta get against classic get",
-            f"{classic[0]:.2f} to {classic[-1]:.2f}",
-            f"{meta[0]:.2f} to {meta[-1]:.2f}",
-            f"**{row['ratio']:.2f}**",
-            f"{ratios[0]:.2f} to {ratios[-1]:.2f}",
-        ]],
     )
 
 
@@ -277,7 +279,7 @@ def classes(rows):
 
 
 SECTIONS = {
-    "cpu": ("Processor time per request", cpu),
+    "wire": ("Processor time and latency per request", wire),
     "throughput": ("Throughput and latency", throughput),
     "profile": ("What profiling costs", profile),
     "memory": ("Memory per item", memory),
@@ -292,11 +294,12 @@ MARKS = ("<!-- figures: written by bench/compare -->\n", "<!-- end of figures --
 
 
 # The sections whose measurements are in the table of README.md.
-SUMMARIZED = ("cpu", "memory", "misses")
+SUMMARIZED = ("misses", "memory", "wire")
 
 
 def summary(found):
-    """Returns the table of README.md: a row for each measured quantity, three columns for each memcached version."""
+    """Returns the table of README.md: a row for each measured quantity, three columns for each memcached version.
+    Before it is a sentence that compares with the newest version."""
     versions = sorted(
         {result["memcached"] for name in SUMMARIZED for result in found.get(name, [])},
         key=version_key,
@@ -310,7 +313,7 @@ def summary(found):
     for version in versions:
         heads += [f"memcached {version}", "slabwise", "ratio"]
     missing = ["-"] * 3
-    return table(heads, [
+    return headline(found, versions[0]) + table(heads, [
         [name, *(cell for version in versions for cell in row.get(version, missing))]
         for name, row in rows.items()
     ])
@@ -319,22 +322,37 @@ def summary(found):
 def figures_of(found, version):
     """Yields the name of each measured quantity, with a list: memcached's value, slabwise's value, and
     slabwise's divided by memcached's."""
-    rows_of = {
-        name: result["rows"] for name, of_section in found.items() for result in of_section
-        if result["memcached"] == version
-    }
-    cpu_rows = [row for row in rows_of.get("cpu", []) if row["operation"] != "mg"]
-    threads = max((row["threads"] for row in cpu_rows), default=None)
-    for row in cpu_rows:
-        if row["threads"] == threads:
-            theirs, ours = (statistics.median(values) for values in zip(*row["pairs_us"]))
-            yield f"CPU per {request_name(row)}", [f"{theirs:.1f} us", f"{ours:.1f} us", f"{row['ratio']:.2f}"]
-    if "memory" in rows_of:
-        items = {row["kind"]: row["per_item_bytes"] for row in rows_of["memory"]}
+    for row in rows_of("misses", found, version) or ():
+        yield f"miss ratio, {row['workload']}, {row['memory_mib']} MiB", compared(miss_ratios(row), "{:.4f}")
+    if of_memory := rows_of("memory", found, version):
+        items = {row["kind"]: row["per_item_bytes"] for row in of_memory}
         yield "memory per item of 115 B", compared(items, "{:.0f} B")
-    for row in rows_of.get("misses", []):
-        ratios = {kind: result["miss_ratio"] for kind, result in row["servers"].items()}
-        yield f"miss ratio, {row['workload']}, {row['memory_mib']} MiB", compared(ratios, "{:.4f}")
+    if of_wire := rows_of("wire", found, version):
+        for row in of_wire["requests"]:
+            theirs, ours = (statistics.median(values) for values in zip(*row["pairs_us"]))
+            ratio = statistics.median(ratios_of(row["pairs_us"]))
+            yield f"CPU per {row['name']}", [f"{theirs:.1f} us", f"{ours:.1f} us", f"{ratio:.2f}"]
+
+
+def rows_of(section, found, version):
+    """Returns the rows of a section for a version of memcached; None if it was not measured."""
+    return next((it["rows"] for it in found.get(section, []) if it["memcached"] == version), None)
+
+
+def miss_ratios(row):
+    return {kind: result["miss_ratio"] for kind, result in row["servers"].items()}
+
+
+def headline(found, version):
+    """Returns a sentence with the gain over this version of memcached; an empty text if its miss ratios are missing."""
+    rows = rows_of("misses", found, version)
+    if not rows:
+        return ""
+    fewer = sorted(1 - ratios["slabwise"] / ratios["memcached"] for ratios in map(miss_ratios, rows))
+    return (
+        f"In these {len(fewer)} replays, slabwise has **{fewer[0]:.0%} to {fewer[-1]:.0%} fewer misses** than memcached "
+        f"{version} with the same memory limit, {statistics.median(fewer):.0%} in the median.\n\n"
+    )
 
 
 def compared(values, form):

@@ -6,6 +6,7 @@ use std::net::TcpStream;
 
 use rustix::process::Signal;
 
+use super::bytes::Random;
 use super::fixture::Fixture;
 use crate::support::Client;
 
@@ -44,5 +45,38 @@ fn requests_that_arrive_at_once_take_a_limited_amount_of_memory() {
     println!("{} MiB were resident in addition", peak / MIB);
     assert!(peak <= BYTES_MAX, "{peak} bytes were resident in addition to {before}");
     drop(clients);
+    fixture.check_recovery();
+}
+
+#[test]
+fn values_of_all_sizes_in_one_pipeline_are_stored_whole() {
+    // Sizes around those at which the server changes how it receives a value.
+    const LENS: [usize; 9] = [0, 10, 300, 4_000, 4_096, 32_000, 40_000, 65_536, 200_000];
+    let mut random = Random::from_environment();
+    let fixture = Fixture::start(64, &["-t", "1"]);
+    let mut client = fixture.server.connect();
+    for pipeline in 0..60 {
+        let values: Vec<Vec<u8>> = (0..12)
+            .map(|_| {
+                let len = LENS[random.below(LENS.len())] + random.below(20);
+                let first = random.below(256);
+                (0..len).map(|at| (first + at + (at >> 8)) as u8).collect()
+            })
+            .collect();
+        let mut requests = Vec::new();
+        for (index, value) in values.iter().enumerate() {
+            requests.extend(format!("set k{index} 0 0 {}\r\n", value.len()).bytes());
+            requests.extend_from_slice(value);
+            requests.extend_from_slice(b"\r\n");
+        }
+        client.send(&requests);
+        for index in 0..values.len() {
+            assert_eq!(client.read_line(), "STORED", "pipeline {pipeline}, request {index}");
+        }
+        for (index, value) in values.iter().enumerate() {
+            let found = client.get(&format!("k{index}"));
+            assert!(found.as_ref() == Some(value), "pipeline {pipeline}, key k{index} differs");
+        }
+    }
     fixture.check_recovery();
 }

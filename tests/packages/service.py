@@ -163,6 +163,8 @@ def start_unit(tree, name, sockets=()):
     assert command[-1] == f"conf_file={environment['CONF']}", command
     reload = unit["ExecReload"][-1]
     assert "kill -HUP $MAINPID" in reload and "upgrade -d -o conf_file=$CONF;" in reload, reload
+    control = "/run/slabwise-%i/control" if instance else "/run/slabwise/control"
+    assert control in reload, reload
     assert unit["KillSignal"] == ["SIGUSR1"] and "PrivateUsers" not in unit
     return Service(tree, command, ids, sockets, environment)
 

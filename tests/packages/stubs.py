@@ -21,14 +21,19 @@ case "$*" in
     done
     echo 0
     ;;
-"reload slabwise.service")
-    exec setpriv --reuid=slabwise --regid=slabwise --clear-groups --no-new-privs /bin/sh /run/stubs/reload
+"show --property=Environment --value slabwise.service")
+    cat /run/stubs/environment
     ;;
 esac
 """
 
 INVOKE = """#!/bin/sh
 echo "deb-systemd-invoke $*" >>/run/stubs/calls
+case "$*" in
+"reload slabwise.service")
+    exec setpriv --reuid=slabwise --regid=slabwise --clear-groups --no-new-privs /bin/sh /run/stubs/reload
+    ;;
+esac
 """
 
 
@@ -50,6 +55,7 @@ def install(tree):
     write(os.path.join(tree, "usr/local/bin/deb-systemd-invoke"), INVOKE, 0o755)
     running(tree, [])
     reload_with(tree, "exit 1\n")
+    set_environment(tree, {})
     calls(tree)
 
 
@@ -63,11 +69,17 @@ def reload_with(tree, script):
     write(path_of(tree, "reload"), script)
 
 
+def set_environment(tree, variables):
+    """Sets the environment variables that slabwise.service sets."""
+    write(path_of(tree, "environment"), " ".join(f"{name}={value}" for name, value in variables.items()) + "\n")
+
+
 def reload_service(tree, service):
     """From now on, a reload of slabwise.service runs the command of the unit for this service."""
     unit = read_unit(tree, "slabwise.service")
     script = re.fullmatch(r'/bin/sh -c "(.*)"', unit["ExecReload"][-1])[1]
     variables = {**service.environment, "MAINPID": str(service.main)}
+    set_environment(tree, service.environment)
     lines = [f"export {name}='{value}'\n" for name, value in variables.items()]
     reload_with(tree, "".join(lines) + expanded(unit, script) + "\n")
 
@@ -77,4 +89,4 @@ def calls(tree):
     path = path_of(tree, "calls")
     lines = open(path, encoding="utf-8").read().splitlines() if os.path.exists(path) else []
     write(path, "", 0o666)
-    return [re.sub(r"'", "", it) for it in lines if re.match(r"deb-systemd-invoke|systemctl reload", it)]
+    return [re.sub(r"'", "", it) for it in lines if it.startswith("deb-systemd-invoke ")]

@@ -42,6 +42,31 @@ fn other_versions_layouts_and_messages_are_refused() {
 }
 
 #[test]
+fn another_host_with_the_same_port_is_refused() {
+    let http = Setup::free_port();
+    let setup = Setup::new(Items::Nameless, &["-o", &format!("http=127.0.0.1:{http}")], "");
+    let server = setup.start();
+    let mut client = server.connect();
+    fill(&mut client, 100);
+    let port = server.address().port().to_string();
+    let other_http = format!("http=127.0.0.2:{http},http_insecure");
+    let wide_http = format!("http=0.0.0.0:{http},http_insecure");
+    for (flags, reason) in [
+        (&["-l", "0.0.0.0", "-p", &port][..], "cannot listen on 0.0.0.0"),
+        (&["-o", &wide_http], "-o http=0.0.0.0"),
+    ] {
+        let status = setup.spawn_upgrade(flags, "log1").wait().expect("the child is ours");
+        let log = setup.log("log1");
+        assert!(!status.success() && log.contains(reason), "{flags:?}: {log}");
+        assert!(log.contains("this port with another host, choose another port"), "{log}");
+        assert_filled(&mut client, 100);
+    }
+    // An address that is free beside the old one is no conflict.
+    let next = setup.upgrade_with(&["-o", &other_http], "log1");
+    assert_filled(&mut next.connect(), 100);
+}
+
+#[test]
 fn the_control_socket_is_for_this_user_only() {
     use std::os::unix::fs::PermissionsExt;
     let setup = Setup::new(Items::Nameless, &[], "");

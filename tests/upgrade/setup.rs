@@ -9,6 +9,7 @@ use slabwise_client::process::user_arguments;
 use std::fs;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -49,6 +50,12 @@ impl Setup {
             options.extend(["-e".to_owned(), path("memory")]);
         }
         Setup { folder, options, variables: Vec::new() }
+    }
+
+    /// Returns a port of 127.0.0.1 that no program uses.
+    pub fn free_port() -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        listener.local_addr().expect("the listener is bound").port()
     }
 
     /// Sets an environment variable of all further processes.

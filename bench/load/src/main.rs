@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A connection sends its next batch when it has received all replies to the last batch and, with a rate, not before the
-//! scheduled time of the batch. Every reply is compared with the expected reply. A miss, an error or a wrong value ends the run with an error. Keys are `k` and 14 digits.
+//! scheduled time of the batch. Every reply is compared with the expected reply. A miss, an error or a wrong value ends the
+//! run with an error. Keys are `k` and 14 digits.
 //!
 //! At the end, the program prints one line of JSON: the number of requests, the duration of the run in seconds, and
 //! percentiles of the round-trip time in microseconds. The round-trip time of a batch is the time from its write or, with
@@ -16,17 +17,21 @@
 
 use hdrhistogram::Histogram;
 use slabwise_base::{Clock, Random};
-use slabwise_client::{ServerAddress, Stream, Timeouts, request};
+use slabwise_client::{ServerAddress, Stream, Timeouts, Tls, TlsOptions, Trust, request};
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
+/// The number of keys of a [`Kind::MultiGet`].
+const MULTI_GET_KEYS: usize = 10;
 
 /// The kind of the requests.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     /// Gets of random keys. The server must have an item for each key.
     Get,
+    /// Gets of [`MULTI_GET_KEYS`] random keys each. The server must have an item for each key.
+    MultiGet,
     /// Gets of random keys by the meta protocol: `mg <key> v`.
     MetaGet,
     /// Sets of random keys.
@@ -46,6 +51,11 @@ impl Kind {
             kind => kind,
         }
     }
+
+    /// Returns the number of keys of a request of this kind.
+    fn keys(self) -> usize {
+        if self == Kind::MultiGet { MULTI_GET_KEYS } else { 1 }
+    }
 }
 
 /// The requests to send.
@@ -64,6 +74,8 @@ struct Plan {
     requests: u64,
     /// The number of requests per second over all connections; 0 is the maximum rate.
     rate: u64,
+    /// TLS, if the connections use it. Every certificate of the server is accepted.
+    tls: Option<Tls>,
 }
 
 /// Round-trip times of batches, in nanoseconds.
@@ -98,6 +110,11 @@ fn main() -> Result<(), String> {
     Ok(())
 }
 
+/// Returns a TLS configuration that accepts every certificate.
+fn trusting_tls() -> Result<Tls, String> {
+    Tls::load(&TlsOptions { trust: Trust::Any, certificate: None, server_name: None })
+}
+
 /// Returns an empty histogram.
 fn empty_times() -> Times {
     Histogram::new_with_bounds(1, REPLY_TIMEOUT.as_nanos() as u64, 3)
@@ -107,11 +124,12 @@ fn empty_times() -> Times {
 impl Plan {
     /// Parses the command line.
     fn from_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Plan, String> {
-        const USAGE: &str = "usage: slabwise-bench-load ADDRESS get|mg|set|mixed|fill [connections=16] [pipeline=32] \
-                             [keys=1000000] [value_len=100] [requests=1000000] [rate=0]";
+        const USAGE: &str = "usage: slabwise-bench-load ADDRESS get|multiget|mg|set|mixed|fill [connections=16] \
+                             [pipeline=32] [keys=1000000] [value_len=100] [requests=1000000] [rate=0] [tls=0]";
         let address = arguments.next().ok_or(USAGE)?.parse()?;
         let kind = match arguments.next().as_deref() {
             Some("get") => Kind::Get,
+            Some("multiget") => Kind::MultiGet,
             Some("mg") => Kind::MetaGet,
             Some("set") => Kind::Set,
             Some("mixed") => Kind::Mixed,
@@ -127,6 +145,7 @@ impl Plan {
             value_len: 100,
             requests: 1_000_000,
             rate: 0,
+            tls: None,
         };
         for argument in arguments {
             let (name, value) = argument.split_once('=').ok_or(USAGE)?;
@@ -140,6 +159,7 @@ impl Plan {
                 "value_len" => plan.value_len = u32::try_from(value).map_err(|_| USAGE)?,
                 "requests" => plan.requests = value,
                 "rate" => plan.rate = value,
+                "tls" => plan.tls = (value > 0).then(trusting_tls).transpose()?,
                 _ => return Err(USAGE.to_owned()),
             }
         }
@@ -165,31 +185,39 @@ impl Plan {
         nanos.checked_div(u128::from(self.rate)).map(|nanos| nanos as u64)
     }
 
-    /// Appends the request for a key to `out`, and the expected reply to `reply`. The kind is one of a single request.
+    /// Appends a request to `out`, and the expected reply to `reply`. The kind is one of a single request, and `next_key`
+    /// returns a key for each call.
     fn compose(
         &self,
-        (kind, key): (Kind, u64),
+        kind: Kind,
+        mut next_key: impl FnMut() -> u64,
         value: &[u8],
         out: &mut Vec<u8>,
         reply: &mut Vec<u8>,
     ) {
-        let (key, value_len) = (format!("k{key:014}"), self.value_len);
+        let value_len = self.value_len;
+        let mut next_key = || format!("k{:014}", next_key());
         match kind {
             Kind::Mixed => unreachable!("a request is a get or a set"),
-            Kind::Get => {
-                request::get(out, key.as_bytes());
-                reply.extend_from_slice(format!("VALUE {key} 0 {value_len}\r\n").as_bytes());
-                reply.extend_from_slice(value);
-                reply.extend_from_slice(b"\r\nEND\r\n");
+            Kind::Get | Kind::MultiGet => {
+                out.extend_from_slice(b"get");
+                for key in std::iter::repeat_with(next_key).take(kind.keys()) {
+                    out.extend_from_slice(format!(" {key}").as_bytes());
+                    reply.extend_from_slice(format!("VALUE {key} 0 {value_len}\r\n").as_bytes());
+                    reply.extend_from_slice(value);
+                    reply.extend_from_slice(b"\r\n");
+                }
+                out.extend_from_slice(b"\r\n");
+                reply.extend_from_slice(b"END\r\n");
             }
             Kind::MetaGet => {
-                request::meta_get(out, key.as_bytes());
+                request::meta_get(out, next_key().as_bytes());
                 reply.extend_from_slice(format!("VA {value_len}\r\n").as_bytes());
                 reply.extend_from_slice(value);
                 reply.extend_from_slice(b"\r\n");
             }
             Kind::Set | Kind::Fill => {
-                request::set_line(out, key.as_bytes(), None, value_len);
+                request::set_line(out, next_key().as_bytes(), None, value_len);
                 out.extend_from_slice(value);
                 request::end_value(out);
                 reply.extend_from_slice(b"STORED\r\n");
@@ -202,7 +230,7 @@ impl Plan {
 fn run_connection(plan: &Plan, clock: &Clock, index: u64) -> Result<Times, String> {
     let describe = |error: io::Error| format!("{}: {error}", plan.address);
     let timeouts = Timeouts { connect: REPLY_TIMEOUT, read: REPLY_TIMEOUT, reply: REPLY_TIMEOUT };
-    let stream = Stream::connect(&plan.address, timeouts, None);
+    let stream = Stream::connect(&plan.address, timeouts, plan.tls.as_ref());
     let mut stream = stream.map_err(|error| format!("{}: {error}", plan.address))?;
 
     let value = vec![b'v'; plan.value_len as usize];
@@ -218,10 +246,12 @@ fn run_connection(plan: &Plan, clock: &Clock, index: u64) -> Result<Times, Strin
         requests.clear();
         replies.clear();
         for position in remaining.start..remaining.start + count {
-            let key =
-                if plan.kind == Kind::Fill { position } else { random.next_u64() % plan.keys };
             let kind = plan.kind.next(&mut random);
-            plan.compose((kind, key), &value, &mut requests, &mut replies);
+            let next_key = || match kind {
+                Kind::Fill => position,
+                _ => random.next_u64() % plan.keys,
+            };
+            plan.compose(kind, next_key, &value, &mut requests, &mut replies);
         }
         let start = match plan.scheduled_nanos(index, batch) {
             Some(nanos) => wait_until(clock, run_start + nanos),

@@ -52,6 +52,7 @@ use os::service::Notifications;
 use os::{memory_limits, restart, sys};
 use passwords::{PasswordFile, PasswordFileKind};
 use shared::Wake;
+use slabwise_base::sync::lock;
 use slabwise_base::{Clock, Seconds};
 use slabwise_engine::{Engine, EvictionObserver};
 use std::error::Error;
@@ -214,7 +215,7 @@ fn serve_with(
     let signals = process::catch_signals()?;
     let notifications = Notifications::from_environment();
     let mut listeners = Listeners::open(settings, &mut inherited)?;
-    let mut http = HttpServer::bind(settings, inherited.http.take())?;
+    let mut http = HttpServer::bind(settings, &mut inherited)?;
     let giver = open_giver(settings, &listeners, http.as_ref(), inherited)?;
     let (engine, clock, moved) = match &take_over {
         None => open_engine(settings, http.as_ref(), tls.as_ref())?,
@@ -249,7 +250,8 @@ fn serve_with(
         .observers()
         .set_eviction_observer(Arc::clone(&shared.watch) as Arc<dyn EvictionObserver>);
     write_port_file(&listeners);
-    let _pid_file = settings.process.pid_file.as_deref().and_then(PidFile::write);
+    let pid_file = settings.process.pid_file.as_deref();
+    let _pid_file = pid_file.and_then(|path| PidFile::write(path, take_over.is_some()));
     let confinement = Confinement::begin(settings, shared.io)?;
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
@@ -346,6 +348,8 @@ fn restore_limit(shared: &Shared<'_>, limit_bytes: u64) {
     let megabytes = (limit_bytes >> 20) as u32;
     if let Err(error) = set_memory_limit(shared, megabytes) {
         tracing::warn!("upgrade: -m {megabytes} (MiB): the old memory limit stays: {error}");
+        // A reload and the next upgrade try the new limit again.
+        lock(&shared.tunables).memory_limit_option_bytes = shared.engine.memory_limit_bytes();
     }
 }
 

@@ -80,18 +80,8 @@ static MAPPED_FILES: Mutex<Vec<FileId>> = Mutex::new(Vec::new());
 #[derive(Debug)]
 struct MappedFile {
     id: FileId,
-    kind: FileKind,
     /// A second descriptor of the file. It shares the lock of the first one.
     descriptor: OwnedFd,
-}
-
-/// The kind of a mapped file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileKind {
-    /// The file of `-e`. Only pages with blocks of the file may be written.
-    Named,
-    /// A file without a name (`memfd`), which gets blocks by writes.
-    Nameless,
 }
 
 impl Drop for MappedFile {
@@ -148,7 +138,6 @@ impl Arena {
         file: BorrowedFd<'_>,
         (size_bytes, present_bytes): (usize, u64),
         huge_pages: HugePages,
-        kind: FileKind,
         access: FileAccess,
     ) -> Result<Arena, MappingError> {
         flock(file, FlockOperation::NonBlockingLockExclusive).map_err(MappingError::Locked)?;
@@ -166,7 +155,7 @@ impl Arena {
         // processes from mapping the file. So only this mapping writes the bytes, except for the precondition above.
         let mapping = unsafe { Mapping::of_file(file, size_bytes, huge_pages, access)? };
         mapped.push(id);
-        Ok(Arena { mapping, file: Some(MappedFile { id, kind, descriptor }) })
+        Ok(Arena { mapping, file: Some(MappedFile { id, descriptor }) })
     }
 
     /// Allows writes to an arena that was mapped read-only.
@@ -303,10 +292,6 @@ impl Arena {
                 unsafe { self.mapping.release(part) };
                 true
             }
-            // SAFETY: as above.
-            Some(MappedFile { kind: FileKind::Nameless, .. }) => unsafe {
-                self.mapping.punch(part)
-            },
             // The system refuses a call that frees blocks by their addresses if the memory is locked (`-k`).
             Some(MappedFile { descriptor, .. }) => {
                 let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;

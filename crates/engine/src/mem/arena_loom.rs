@@ -103,13 +103,6 @@ pub struct Header<'a> {
     arena: PhantomData<&'a Arena>,
 }
 
-/// The kind of a mapped file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileKind {
-    Named,
-    Nameless,
-}
-
 impl Arena {
     /// Returns an arena of `size_bytes` bytes without chunks.
     pub fn reserve(size_bytes: usize, _huge_pages: HugePages) -> Result<Arena, MappingError> {
@@ -121,7 +114,6 @@ impl Arena {
         _file: BorrowedFd<'_>,
         (size_bytes, _present_bytes): (usize, u64),
         huge_pages: HugePages,
-        _kind: FileKind,
         _access: FileAccess,
     ) -> Result<Arena, MappingError> {
         Arena::reserve(size_bytes, huge_pages)

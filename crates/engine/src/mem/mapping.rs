@@ -123,20 +123,6 @@ impl Mapping {
         let _ = unsafe { madvise(start, part.len(), Advice::LinuxPopulateWrite) };
     }
 
-    /// Frees the blocks of the file behind a part of the mapping, which reads as zeros afterwards. Returns false if the system
-    /// cannot do this.
-    ///
-    /// # Safety
-    ///
-    /// No thread accesses the bytes of the part during the call, or needs their values.
-    #[cfg(not(all(test, loom)))]
-    pub(super) unsafe fn punch(&self, part: std::ops::Range<usize>) -> bool {
-        assert!(part.end <= self.size_bytes, "the part is within the mapping");
-        let start = self.base.as_ptr().wrapping_add(part.start).cast();
-        // SAFETY: the part is within the mapping, and the caller guarantees that no thread needs its bytes.
-        unsafe { madvise(start, part.len(), Advice::LinuxRemove) }.is_ok()
-    }
-
     /// Returns the mapping that a system call has made.
     fn new(
         base: Result<*mut c_void, Errno>,

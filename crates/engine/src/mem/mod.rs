@@ -74,7 +74,7 @@ mod stripe;
 mod table;
 mod takeover;
 
-pub use arena::{Arena, FileKind, prefetch};
+pub use arena::{Arena, prefetch};
 pub use buckets::BucketSpace;
 pub use chunk::{Copied, NewItem, OwnedChunk, UnlinkedChunks, UnusedPage, ValueShape};
 pub use class_token::{ClassToken, MoverToken, PinOutcome, Slot, SlotRun};

@@ -30,12 +30,13 @@ mod serve;
 mod tests;
 
 use crate::config::Settings;
+use crate::os::inherited::InheritedSockets;
 use crate::shared::Shared;
 use guard::Guard;
 use listen::Listener;
 use rustls::ServerConfig;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
@@ -63,20 +64,27 @@ impl HttpWaker {
 impl HttpServer {
     /// Binds the address of `-o http`, and reads the token file. Returns `None` without `-o http`. If the address cannot
     /// be bound, logs a warning and returns `None`, because the cache can serve without it. Returns an error if the
-    /// settings are not safe at this address.
+    /// settings are not safe at this address, or if an upgrade would end the HTTP server of the running process.
     ///
     /// The caller starts threads, and confines the process, after this call.
     ///
-    /// `inherited` is the listening socket of an earlier process.
+    /// The listening socket of an earlier process is taken from `inherited`.
     pub fn bind(
         settings: &Settings,
-        inherited: Option<OwnedFd>,
+        inherited: &mut InheritedSockets,
     ) -> Result<Option<HttpServer>, String> {
         let Some(http) = &settings.http else { return Ok(None) };
         let guard = Guard::new(http)?;
+        let inherited = inherited.http.take();
+        let has_inherited = inherited.is_some();
         let listener = match Listener::bind(http, settings.tls.is_some(), inherited) {
             Ok(listener) => listener,
             Err(listen::BindError::Unsafe(reason)) => return Err(reason),
+            Err(listen::BindError::Unavailable(reason)) if has_inherited => {
+                return Err(format!(
+                    "{reason}. If the running server uses this port with another host, choose another port, or restart it"
+                ));
+            }
             Err(listen::BindError::Unavailable(reason)) => {
                 tracing::warn!("{reason}; the server starts without HTTP");
                 return Ok(None);

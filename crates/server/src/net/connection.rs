@@ -9,8 +9,9 @@
 //! ```
 //!
 //! A worker serves a connection in *rounds*. In a round, the connection writes the rest of the previous output. Then it
-//! receives at most once, the session consumes the input, and the connection writes at most 1 MiB of output. A client
-//! that sends or reads continuously therefore does not delay other clients. An idle connection owns no buffer.
+//! receives at most once, and once more if the input was the start of a large value. The session consumes the input, and
+//! the connection writes at most 1 MiB of output. A client that sends or reads continuously therefore does not delay other
+//! clients. An idle connection owns no buffer.
 //!
 //! Invariants:
 //! - BLOCKED-STOPS: while output of an earlier round is not completely written, the connection receives nothing and the
@@ -24,12 +25,13 @@
 //! - A client that has closed its sending side receives every reply before the server closes the connection.
 
 mod memory;
+mod receive;
+mod unread;
 
 use super::event_loop::EventLoop;
 use super::round::{AfterRound, WorkerCore};
 use super::stream::Stream;
 use crate::config::Protocol;
-use crate::os::sys::ReceiveOutcome;
 use crate::out::{Flush, Out};
 use crate::session::{Next, Progress, Session};
 use crate::shared::{Client, ClientState, CloseReason, ReplyBytes, Shared};
@@ -37,6 +39,7 @@ use slabwise_base::Seconds;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use unread::Unread;
 
 /// The minimum number of bytes of output that a round writes if it ends before all its input is served. A smaller
 /// output is written in the last round for the same input, so that the replies to one receive call need one send call.
@@ -69,6 +72,8 @@ pub(super) struct Connection<'e> {
     readable: bool,
     /// True if the client may have closed its sending side, so that another receive call must follow a short read.
     peer_half_closed: bool,
+    /// True if the last requests were large, so that the next receive call takes only the start of a request.
+    sends_large_values: bool,
     /// The second of the clock at which the last bytes were received.
     last_active: Seconds,
     /// True if the connection is in the worker's queue for another round.
@@ -102,29 +107,6 @@ enum Phase {
     CloseWhenWritten,
 }
 
-/// Input that the session has not consumed. It is usually empty; otherwise it is a part of a request, or requests that
-/// a later round serves.
-#[derive(Default)]
-struct Unread {
-    bytes: Vec<u8>,
-    /// The number of bytes at the start of `bytes` that the session has consumed.
-    start: usize,
-}
-
-impl Unread {
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[self.start..]
-    }
-
-    /// Removes the first `count` bytes. Frees the buffer if no byte is left.
-    fn consume(&mut self, count: usize) {
-        self.start += count;
-        if self.start == self.bytes.len() {
-            *self = Unread::default();
-        }
-    }
-}
-
 impl<'e> Connection<'e> {
     pub fn new(
         stream: Stream,
@@ -143,6 +125,7 @@ impl<'e> Connection<'e> {
             phase: Phase::AwaitInput,
             readable: false,
             peer_half_closed: false,
+            sends_large_values: false,
             last_active: now,
             queued: false,
             is_listed: false,
@@ -389,69 +372,6 @@ impl<'e> Connection<'e> {
             worker.set_limits();
         }
         self.apply_progress(progress, worker)
-    }
-
-    /// Receives once, and lets the session serve the complete requests of the input.
-    fn receive_and_serve<L: EventLoop>(
-        &mut self,
-        out: &mut Out<'e>,
-        worker: &mut WorkerCore<'e, L>,
-    ) -> io::Result<()> {
-        let (outcome, input_len) = self.receive(worker)?;
-        if outcome == ReceiveOutcome::WouldBlock {
-            self.peer_half_closed = false;
-        }
-        // SHORT-READ: without more input in the socket, the next receive call waits for an event.
-        let peer_half_closed = self.peer_half_closed;
-        self.readable =
-            matches!(outcome, ReceiveOutcome::Bytes { more, .. } if more || peer_half_closed);
-        if outcome == ReceiveOutcome::PeerClosed {
-            // The unread input is an incomplete request, and its rest will never arrive.
-            self.phase = Phase::CloseWhenWritten;
-        }
-        let count = outcome.byte_count();
-        if count == 0 {
-            return Ok(());
-        }
-        self.last_active = worker.context.now.seconds;
-        self.client.note_active(self.last_active);
-        worker.context.traffic.add_read(count);
-
-        let input = &worker.read_buffer[..input_len];
-        let progress = self.session.consume(&mut worker.context, input, out);
-        let rest = &input[progress.consumed..];
-        if !rest.is_empty() || !self.unread.bytes.is_empty() {
-            // The new value replaces the old buffer, which is freed. If `rest` is empty, the connection owns no buffer.
-            self.unread = Unread { bytes: rest.to_vec(), start: 0 };
-            self.may_hold_memory = true;
-        }
-        self.apply_progress(progress, worker)
-    }
-
-    /// Copies the unread input into the read buffer, and receives into the value that the client is uploading, if any,
-    /// and then into the read buffer after the unread input. Returns the outcome and the number of bytes in the read
-    /// buffer.
-    fn receive<L: EventLoop>(
-        &mut self,
-        worker: &mut WorkerCore<'e, L>,
-    ) -> io::Result<(ReceiveOutcome, usize)> {
-        let WorkerCore { event_loop, read_buffer, ciphertext, context, share_bytes, .. } = worker;
-        let unread = self.unread.bytes();
-        let (head, room) = read_buffer.split_at_mut(unread.len());
-        head.copy_from_slice(unread);
-        let room = if room.len() > *share_bytes { &mut room[..*share_bytes] } else { room };
-        let target = self.session.upload_target().unwrap_or_default();
-        debug_assert!(
-            target.is_empty() || head.is_empty(),
-            "there is no unread input while the client uploads a value"
-        );
-        let target_len = target.len();
-        let outcome = self.stream.receive(event_loop, [target, room], ciphertext)?;
-        let uploaded = outcome.byte_count().min(target_len);
-        if uploaded > 0 {
-            self.session.upload_advance(context, uploaded);
-        }
-        Ok((outcome, head.len() + outcome.byte_count() - uploaded))
     }
 
     /// Sets the phase according to the session's progress.

@@ -50,9 +50,13 @@ impl Drop for SocketFile {
     }
 }
 
-/// Returns the remedy for an error of binding a socket, to be appended to the error's text.
-fn remedy(error: &io::Error) -> &'static str {
+/// Returns the remedy for an error of binding a socket, to be appended to the error's text. `is_upgrade` is true if the
+/// process takes over from a running one, which still listens.
+fn remedy(error: &io::Error, is_upgrade: bool) -> &'static str {
     match error.kind() {
+        io::ErrorKind::AddrInUse if is_upgrade => {
+            "; if the running server uses this port with another host, choose another port, or restart it"
+        }
         io::ErrorKind::AddrInUse => "; stop the other server or choose another port",
         io::ErrorKind::PermissionDenied => {
             "; choose an address that this user may use (ports below 1024 are reserved for root)"
@@ -137,8 +141,11 @@ impl Listeners {
 
     /// Opens the sockets of all addresses in the settings that no inherited socket is bound to.
     fn bind(settings: &Settings, inherited: &mut InheritedSockets) -> Result<Listeners, String> {
+        let is_upgrade = inherited.is_upgrade();
         let error_for = |address: String| {
-            move |error| format!("cannot listen on {address}: {error}{}", remedy(&error))
+            move |error| {
+                format!("cannot listen on {address}: {error}{}", remedy(&error, is_upgrade))
+            }
         };
         let backlog = settings.listen_backlog;
         let (mut stream, mut datagram, mut file) = (Vec::new(), Vec::new(), None);
@@ -152,7 +159,7 @@ impl Listeners {
             }
             Listen::Tcp(addresses) => {
                 for address in addresses {
-                    let opened = open_each(address, |resolved| {
+                    let opened = open_each(address, is_upgrade, |resolved| {
                         listen_tcp(resolved, address, backlog, inherited.take_tcp(resolved))
                     });
                     stream.extend(opened.map_err(error_for(address.to_string()))?);
@@ -161,7 +168,7 @@ impl Listeners {
         }
         let count = settings.threads_per_udp_port();
         for address in &settings.udp {
-            let opened = open_each(address, |resolved| {
+            let opened = open_each(address, is_upgrade, |resolved| {
                 bind_udp(resolved, count, inherited.take_udp(resolved))
             });
             datagram.extend(opened.map_err(error_for(format!("UDP {address}")))?);
@@ -210,9 +217,11 @@ fn listen_unix(
 }
 
 /// Calls `open` for every IP address to which the host of `address` resolves, and returns the opened sockets. Returns
-/// an error only if no address could be opened: a machine may lack IPv6 although its resolver returns IPv6 addresses.
+/// an error only if no address could be opened: a machine may lack IPv6 although its resolver returns IPv6 addresses. In an
+/// upgrade, an address in use is an error, too: the running server probably listens there, and clients would lose it.
 fn open_each<T>(
     address: &ListenAddress,
+    is_upgrade: bool,
     mut open: impl FnMut(&SocketAddr) -> io::Result<T>,
 ) -> io::Result<Vec<T>> {
     let resolved: Vec<SocketAddr> = match &address.host {
@@ -229,12 +238,16 @@ fn open_each<T>(
             Err(error) => errors.push((socket_address, error)),
         }
     }
+    use io::ErrorKind::{AddrInUse, PermissionDenied};
+    let is_lost = is_upgrade && errors.iter().any(|(_, error)| error.kind() == AddrInUse);
+    if is_lost {
+        return Err(AddrInUse.into());
+    }
     if all_opened.is_empty() {
         let last = errors.pop().map(|(_, error)| error);
         return Err(last.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into()));
     }
     // Otherwise clients that use this address would reach another server, or none.
-    use io::ErrorKind::{AddrInUse, PermissionDenied};
     for (address, error) in
         errors.iter().filter(|(_, it)| matches!(it.kind(), AddrInUse | PermissionDenied))
     {

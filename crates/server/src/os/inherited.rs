@@ -23,6 +23,11 @@ pub struct InheritedSockets {
 }
 
 impl InheritedSockets {
+    /// True if the sockets are those of a running server, from which this process takes over.
+    pub fn is_upgrade(&self) -> bool {
+        self.control.is_some()
+    }
+
     /// Returns the socket that listens at this TCP address. Port 0 means any port.
     pub fn take_tcp(&mut self, address: &SocketAddr) -> Option<OwnedFd> {
         take(&mut self.stream, address)

@@ -194,17 +194,17 @@ pub struct PidFile {
 
 impl PidFile {
     /// Writes the process id to the file at `path`. As in memcached, a failure only causes a warning: the function then
-    /// returns `None`.
-    pub fn write(path: &Path) -> Option<PidFile> {
-        let written = PidFile::try_write(path).inspect_err(|error| {
+    /// returns `None`. `is_upgrade` is true if this process replaces a running one, whose id may be in the file.
+    pub fn write(path: &Path, is_upgrade: bool) -> Option<PidFile> {
+        let written = PidFile::try_write(path, is_upgrade).inspect_err(|error| {
             tracing::warn!("cannot write the pid file {}: {error}", path.display());
         });
         written.ok()
     }
 
     /// Writes a temporary file and renames it to `path`, so that no other process can read an empty file.
-    fn try_write(path: &Path) -> io::Result<PidFile> {
-        if let Some(other) = running_process_in(path) {
+    fn try_write(path: &Path, is_upgrade: bool) -> io::Result<PidFile> {
+        if let Some(other) = running_process_in(path).filter(|_| !is_upgrade) {
             tracing::warn!(
                 "the pid file {} names process {other}, which is running: its content is replaced",
                 path.display()

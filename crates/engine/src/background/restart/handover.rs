@@ -28,7 +28,7 @@ use super::outcome::{ColdReason, RestartError, Stop, Warm};
 use super::resize::all_blocks;
 use super::{Rebuilt, collect_saved, meta, rebuild};
 use crate::config::EngineConfig;
-use crate::mem::{Arena, FileAccess, FileKind, MappingError, Restore, Takeover};
+use crate::mem::{Arena, FileAccess, MappingError, Restore, Takeover};
 use crate::ops::Cache;
 use rustix::fs::{MemfdFlags, fstat, ftruncate, memfd_create};
 use slabwise_base::Moment;
@@ -104,9 +104,8 @@ pub fn create(config: EngineConfig) -> Result<(Cache, ArenaFile), AdoptError> {
     let file = memfd_create(ARENA_NAME, MemfdFlags::CLOEXEC).map_err(system)?;
     let size_bytes = config.roomy_arena_size_bytes();
     ftruncate(&file, size_bytes).map_err(system)?;
-    let (kind, access) = (FileKind::Nameless, FileAccess::Writable);
-    let sizes = (size_bytes as usize, size_bytes);
-    let arena = Arena::of_file(file.as_fd(), sizes, config.huge_pages, kind, access);
+    let (sizes, access) = ((size_bytes as usize, size_bytes), FileAccess::Writable);
+    let arena = Arena::of_file(file.as_fd(), sizes, config.huge_pages, access);
     let cache = arena.and_then(|arena| Cache::new(config, arena)).map_err(RestartError::from)?;
     Ok((cache, ArenaFile::Nameless(file)))
 }
@@ -234,8 +233,8 @@ fn map(config: &EngineConfig, file: &ArenaFile, size_bytes: u64) -> Result<Cache
             Ok(cache)
         }
         ArenaFile::Nameless(file) => {
-            let (sizes, kind) = ((size_bytes as usize, size_bytes), FileKind::Nameless);
-            let arena = Arena::of_file(file.as_fd(), sizes, config.huge_pages, kind, access)?;
+            let sizes = (size_bytes as usize, size_bytes);
+            let arena = Arena::of_file(file.as_fd(), sizes, config.huge_pages, access)?;
             Cache::new(config.clone(), arena)
         }
     }

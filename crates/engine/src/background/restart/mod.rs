@@ -60,8 +60,8 @@ use crate::config::EngineConfig;
 use crate::evict::Place;
 use crate::layout::ChunkAddress;
 use crate::mem::{
-    Arena, Broken, FileAccess, FileKind, Kind, MappingError, QueueKind, Restore, RestoredItem,
-    UnusedPage, ensure,
+    Arena, Broken, FileAccess, Kind, MappingError, QueueKind, Restore, RestoredItem, UnusedPage,
+    ensure,
 };
 use crate::ops::Cache;
 use crate::space::Space;
@@ -166,8 +166,8 @@ fn map(
     access: FileAccess,
 ) -> Result<Arena, MappingError> {
     let map = |mapped_bytes: u64| {
-        let (sizes, kind) = ((mapped_bytes as usize, size_bytes), FileKind::Named);
-        Arena::of_file(file.descriptor(), sizes, config.huge_pages, kind, access)
+        let sizes = (mapped_bytes as usize, size_bytes);
+        Arena::of_file(file.descriptor(), sizes, config.huge_pages, access)
     };
     map(config.roomy_arena_size_bytes().max(size_bytes)).or_else(|error| match error {
         MappingError::NoSpace { .. } => map(config.arena_size_bytes().max(size_bytes)),

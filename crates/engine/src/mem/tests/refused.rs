@@ -3,7 +3,7 @@
 
 use super::fixture::{FIELDS, Fixture, LARGE, PAGE_SIZE_BYTES, SMALL, memory};
 use crate::layout::{ChunkAddress, ItemMeta, SizeModel};
-use crate::mem::arena::{Arena, FileKind};
+use crate::mem::arena::Arena;
 use crate::mem::chunk::{NewItem, ValueShape};
 use crate::mem::class_token::PinOutcome;
 use crate::mem::list::List;
@@ -502,8 +502,7 @@ fn a_file_that_is_too_short_or_already_mapped_is_refused() {
     file.set_len(PAGE_SIZE_BYTES as u64).expect("the disk has room for one page");
     let map = |size_bytes| {
         let sizes = (2 * PAGE_SIZE_BYTES, size_bytes as u64);
-        let (kind, access) = (FileKind::Named, FileAccess::Writable);
-        Arena::of_file(file.as_fd(), sizes, HugePages::BySystem, kind, access)
+        Arena::of_file(file.as_fd(), sizes, HugePages::BySystem, FileAccess::Writable)
     };
     assert!(map(PAGE_SIZE_BYTES + 1).is_err(), "a file that is shorter than its pages is refused");
     let first = map(PAGE_SIZE_BYTES).expect("a file that no arena maps is accepted");

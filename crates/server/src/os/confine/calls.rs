@@ -145,8 +145,9 @@ static ALLOWED_WITH_URING: &[Call] =
 
 /// The calls of a server that another process can take over (`-o upgradable`): it sends open files and the state. Sending a
 /// file is a right to pass on what this process has, so other servers lack it.
+/// Its memory is always a file, which gets holes when the memory limit falls.
 static ALLOWED_WITH_UPGRADES: &[Call] =
-    &[call!(SYS_sendmsg), call!(SYS_pwrite64), call!(SYS_ftruncate)];
+    &[call!(SYS_sendmsg), call!(SYS_pwrite64), call!(SYS_ftruncate), call!(SYS_fallocate)];
 
 /// An operation of `io_uring_register`, from the kernel's header linux/io_uring.h.
 const ENABLE_RINGS: libc::c_int = 12;
