@@ -448,8 +448,11 @@ impl Order for Density {
         self.slots.kept = kept.map(|candidate| candidate.map(|candidate| candidate.slot));
         self.slots.runner_up = kept[0];
         self.slots.compared_count = self.slots.entered_count;
-        if let Some(item) = kept[0].and_then(|next| view.pages.token.queued_in(next.slot)) {
-            item.prefetch_neighbours();
+        // The victim leaves the queue next, and the runner-up soon.
+        for candidate in [victim, kept[0]].into_iter().flatten() {
+            if let Some(item) = view.pages.token.queued_in(candidate.slot) {
+                item.prefetch_neighbours();
+            }
         }
         self.draw(view);
         match victim {

@@ -171,7 +171,7 @@ impl<'e, L: EventLoop> Worker<'e, L> {
                         .note_readiness(event.is_readable || event.is_error, event.is_writable),
                 }
             }
-            if queued + datagrams > 0 || self.must_check {
+            if queued + datagrams > 0 {
                 self.core.event_loop.submit()?;
             }
             for _ in 0..queued {
@@ -185,7 +185,7 @@ impl<'e, L: EventLoop> Worker<'e, L> {
                 self.serve_udp_round(index)?;
             }
             if self.must_check {
-                self.check_waiting(is_only_ready);
+                self.check_waiting(is_only_ready)?;
             }
             self.close_overdue();
             self.shared.deliver_watched();

@@ -1,7 +1,6 @@
 //! Item requests: each runs one operation on at most one item, and writes the reply in the client's dialect.
 //!
-//! This file also serves the two kinds of input that can be larger than a line: the keys of a retrieval
-//! ([`Retrieval`]) and the value of a store ([`UnfinishedStore`]). Both are consumed as they arrive.
+//! This file also serves the value of a store ([`UnfinishedStore`]), which is consumed as it arrives.
 
 use super::control::is_permitted;
 use crate::ops::change;
@@ -19,7 +18,7 @@ use slabwise_protocol::binary::{compose as packet, parse as parse_packet};
 use slabwise_protocol::meta::{
     KEY_BUFFER_LEN, begins, decode_key, parse as parse_meta, reply as meta_reply,
 };
-use slabwise_protocol::text::{NextKey, next_key, parse as parse_text, reply, write_number_line};
+use slabwise_protocol::text::{parse as parse_text, reply, write_number_line};
 use slabwise_protocol::{
     Answer, Arithmetic, Delete, Exptime, Get, KEY_LEN_MAX, Parsed, Request, Store, TextAnswer,
 };
@@ -298,95 +297,6 @@ impl<'e> ItemContext<'_, 'e> {
         if get::examine(worker, key, show).is_none() {
             out.bytes().extend_from_slice(meta_reply::MISS);
         }
-    }
-}
-
-/// This number of keys of a line counts as one request in the request budget (see [`charge`]). Therefore a line of
-/// 10,000 keys yields to other clients several times, and a line of 50 keys is answered in one write.
-const KEYS_PER_REQUEST: u32 = 64;
-
-/// A classic `get`, `gets`, `gat` or `gats` whose keys are still arriving.
-pub(super) struct Retrieval {
-    answer: TextAnswer,
-    access: Access,
-    /// The number of keys that can be served before the next request is subtracted from the request budget.
-    keys_until_charge: u32,
-}
-
-/// The outcome of one step of a retrieval.
-pub(super) enum RetrievalStep {
-    /// The end of the line was not reached. The session stays in the phase `Keys`.
-    Continues(Step),
-    /// The reply is complete. The step consumed this number of bytes, including the end of the line.
-    Finished(usize),
-    /// An error was written. The step consumed this number of bytes; the session must ignore the rest of the line.
-    Failed(usize),
-}
-
-impl Retrieval {
-    /// Starts a retrieval. `touch` is the expiration time that `gat` and `gats` set.
-    pub(super) fn new(
-        worker: &WorkerContext<'_>,
-        touch: Option<Exptime>,
-        answer: TextAnswer,
-    ) -> Retrieval {
-        let request = Get { touch, ..Get::default() };
-        let access = Access::of(worker, &request, Rules::Classic);
-        Retrieval { answer, access, keys_until_charge: KEYS_PER_REQUEST }
-    }
-
-    /// Counts one key against the request budget. Returns false if the budget is used up.
-    fn try_charge(&mut self, worker: &mut WorkerContext<'_>) -> bool {
-        if self.keys_until_charge == 0 {
-            if worker.requests_left == 0 {
-                return false;
-            }
-            charge(worker);
-            self.keys_until_charge = KEYS_PER_REQUEST;
-        }
-        self.keys_until_charge -= 1;
-        true
-    }
-
-    /// Serves up to `count_max` keys, and the end of the line if it is reached.
-    pub(super) fn step<'e>(
-        &mut self,
-        worker: &mut WorkerContext<'e>,
-        input: &[u8],
-        count_max: usize,
-        out: &mut Out<'e>,
-    ) -> RetrievalStep {
-        let mut consumed = 0;
-        for _ in 0..count_max {
-            match next_key(&input[consumed..]) {
-                NextKey::Key(key, len) => {
-                    if out.is_full() || !self.try_charge(worker) {
-                        return RetrievalStep::Continues(Step::Pause(consumed, Next::Yield));
-                    }
-                    let key = worker.handle.hashed(key);
-                    if worker.large_values_wait && get::has_large_value(worker, key) {
-                        return RetrievalStep::Continues(Step::Pause(consumed, Next::AwaitReplies));
-                    }
-                    if get_and_write(worker, key, &self.access, self.answer, out).is_err() {
-                        out.bytes().extend_from_slice(reply::NO_MEMORY);
-                        return RetrievalStep::Failed(consumed);
-                    }
-                    consumed += len;
-                }
-                NextKey::End(len) => {
-                    out.bytes().extend_from_slice(reply::END);
-                    return RetrievalStep::Finished(consumed + len);
-                }
-                NextKey::Incomplete(len) => {
-                    return RetrievalStep::Continues(Step::Pause(consumed + len, Next::Read));
-                }
-                NextKey::TooLong => {
-                    out.bytes().extend_from_slice(reply::BAD_FORMAT);
-                    return RetrievalStep::Failed(consumed);
-                }
-            }
-        }
-        RetrievalStep::Continues(Step::Consumed(consumed))
     }
 }
 

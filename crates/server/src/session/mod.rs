@@ -37,6 +37,7 @@ mod batch;
 mod control;
 mod items;
 mod phases;
+mod retrieval;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

@@ -5,9 +5,10 @@ mod login;
 use super::batch::Batch;
 use super::control::{self, write_refusal};
 use super::items::{
-    Dialect, ItemContext, ItemOutcome, Next, Progress, Retrieval, RetrievalStep, Step,
-    UnfinishedStore, UploadStep, charge, get_must_wait,
+    Dialect, ItemContext, ItemOutcome, Next, Progress, Step, UnfinishedStore, UploadStep, charge,
+    get_must_wait,
 };
+use super::retrieval::{Retrieval, RetrievalStep};
 use crate::admin::commands::NextAction;
 use crate::admin::crawl::Crawl;
 use crate::config::Protocol;

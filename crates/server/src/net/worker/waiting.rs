@@ -5,6 +5,7 @@ use super::{MEMORY_CHECK_NANOS, SLOW_CHECK_NANOS, Worker};
 use crate::net::connection::Connection;
 use crate::net::event_loop::EventLoop;
 use crate::shared::CloseReason;
+use std::io;
 use std::time::Duration;
 
 impl<'e, L: EventLoop> Worker<'e, L> {
@@ -33,13 +34,14 @@ impl<'e, L: EventLoop> Worker<'e, L> {
     /// silent. Closes slow readers. Does nothing if the last check was a short time ago, unless another thread has woken
     /// this one.
     #[cold]
-    pub(super) fn check_waiting(&mut self, is_only_ready: bool) {
+    pub(super) fn check_waiting(&mut self, is_only_ready: bool) -> io::Result<()> {
         self.set_limits();
         let now_nanos = self.shared.clock.nanos();
         if now_nanos < self.checked_at_nanos + MEMORY_CHECK_NANOS {
-            return;
+            return Ok(());
         }
         self.checked_at_nanos = now_nanos;
+        self.core.event_loop.submit()?;
         if self.shared.replies.needs_memory()
             && now_nanos >= self.readers_checked_at_nanos + SLOW_CHECK_NANOS
         {
@@ -70,6 +72,7 @@ impl<'e, L: EventLoop> Worker<'e, L> {
         if self.awaits_memory {
             self.shared.mark_silent_uploads(now_nanos);
         }
+        Ok(())
     }
 
     /// Returns the slots of `checked` in the order in which they are served: first gets that wait, in the order of their
