@@ -12,6 +12,7 @@
 //! curve was measured.
 
 use crate::estimate::Estimate;
+use crate::gains::FEWER_MISSES_MIN;
 use crate::gains::memory::{MemoryGain, MemoryPoint};
 use crate::model::with_unused;
 use serde::Serialize;
@@ -123,9 +124,14 @@ impl Fleet {
         }
     }
 
-    /// Returns true if the spread changes.
-    pub fn is_changed(&self) -> bool {
-        self.servers.iter().any(|server| server.memory_bytes_now != server.memory_bytes_then)
+    /// Returns the share of the misses that the best spread saves.
+    pub fn saved_share(&self) -> f64 {
+        1.0 - self.misses_per_second_then.value / self.misses_per_second.max(f64::MIN_POSITIVE)
+    }
+
+    /// True if the best spread saves enough misses to be recommended.
+    pub fn is_recommended(&self) -> bool {
+        self.saved_share() >= FEWER_MISSES_MIN
     }
 }
 
@@ -206,14 +212,14 @@ mod tests {
         assert_eq!(found.misses_per_second, 110.0);
         let then = found.misses_per_second_then;
         assert!((then.value - 100.0).abs() < 1e-6 && then.low < 100.0 && then.high > 100.0);
-        assert!(found.is_changed());
+        assert!(found.is_recommended());
     }
 
     #[test]
     fn equal_servers_keep_their_memory() {
         let curve = &[(0, 10_000.0), (16, 6_000.0), (64, 0.0)];
         let found = fleet(&[server("a", curve), server("b", curve)]);
-        assert!(!found.is_changed(), "{found:?}");
+        assert!(!found.is_recommended(), "{found:?}");
         assert_eq!(found.misses_per_second, found.misses_per_second_then.value);
     }
 

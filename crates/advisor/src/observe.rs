@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The command whose reply has the predictions of a slabwise.
 const PROFILE: &str = "stats profile";
 /// A memcached from this version on reports deletes to watchers.
-const DELETES_SINCE: [u32; 3] = [1, 6, 19];
+const DELETES_SINCE: [u32; 3] = [1, 6, 20];
 
 /// An error of an observation. The caller adds the address of the server.
 #[derive(Debug, thiserror::Error)]
@@ -162,6 +162,9 @@ fn counted(
         let evicted = before.class(class.shown.class).map_or(0, |before| before.shown.evicted);
         ClassSeen { counters: *class, evicted: class.shown.evicted.saturating_sub(evicted) }
     };
+    let classes: Vec<ClassSeen> = after.classes.iter().map(seen).collect();
+    // A page in the pool can be on its way from one class to another.
+    let evicts = after.pages_free == 0 || classes.iter().any(|class| class.evicted > 0);
     Observation {
         server: String::new(),
         state,
@@ -169,8 +172,8 @@ fn counted(
         seconds,
         gets: after.gets.saturating_sub(before.gets),
         misses: after.misses.saturating_sub(before.misses),
-        is_memory_full: after.is_memory_full() && after.pages_free == 0,
-        classes: after.classes.iter().map(seen).collect(),
+        is_memory_full: after.is_memory_full() && evicts,
+        classes,
         curves: vec![],
         curves_without: vec![],
         what_if: vec![],

@@ -68,14 +68,14 @@ fn run(args: &Args) -> Result<Report, String> {
             .map_err(|error| format!("cannot write the report as JSON: {error}"))?,
         false => text::text(&report),
     };
+    // One of the two outputs is written even if the other one cannot be.
     let written = writeln!(std::io::stdout(), "{}", printed.trim_end());
-    written.map_err(|error| format!("cannot print the report: {error}"))?;
-    // The report is on the screen even if the file cannot be written.
     if let Some(path) = &args.html {
         let page = html::page(&report).into_string();
         std::fs::write(path, page)
             .map_err(|error| format!("cannot write the report to {}: {error}", path.display()))?;
     }
+    written.map_err(|error| format!("cannot print the report: {error}"))?;
     Ok(report)
 }
 

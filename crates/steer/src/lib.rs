@@ -74,11 +74,20 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
     let done = if args.restore {
         restore(&args)
     } else {
+        yield_to_server();
         run::Driver::new(&args).and_then(|mut it| it.run())
     };
     let needs_decision = done.as_ref().is_err_and(SteerError::needs_decision);
     let code = command::finish(COMMAND, done.map_err(|error| format!("{}: {error}", args.server)));
     if needs_decision { ExitCode::from(NEEDS_DECISION) } else { code }
+}
+
+/// Gives this process, and the threads that it starts later, the lowest priority: a server on the same machine must not wait
+/// for a step of the policy, which takes some milliseconds.
+fn yield_to_server() {
+    const LOWEST_PRIORITY: i32 = 19;
+    // An error is ignored: a process may always lower its priority.
+    let _ = rustix::process::nice(LOWEST_PRIORITY);
 }
 
 /// Restores the mode of the automover that the state file has, unless this is a dry run.

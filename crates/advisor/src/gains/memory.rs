@@ -2,7 +2,7 @@
 
 use crate::estimate::Estimate;
 use crate::model::{Model, Models, PAGES_MIN};
-use crate::observation::{Observation, WhatIf};
+use crate::observation::{ClassSeen, Observation, WhatIf};
 use serde::Serialize;
 
 /// The factors on the present memory for which the miss ratio is predicted.
@@ -45,18 +45,25 @@ pub struct Worth {
 impl MemoryGain {
     /// Computes the curve of an observed server.
     pub fn of(observation: &Observation, models: &Models) -> MemoryGain {
-        let memory = |factor: f64| (observation.memory_limit_bytes as f64 * factor) as u64;
+        let limit_bytes = observation.memory_limit_bytes as f64;
+        let memory = |factor: f64| (limit_bytes * factor) as u64;
+        // Memory that is not used changes no misses.
+        let of_used = |factor: f64| match observation.is_memory_full {
+            true => factor,
+            false => (factor * limit_bytes / page_bytes(observation)).min(1.0),
+        };
         let pages: u64 = models.all.pages().iter().sum();
         let best = |factor: f64| {
-            let best = models.all.best_division((pages as f64 * factor).round() as u64, PAGES_MIN);
+            let best_pages = (pages as f64 * of_used(factor)).round() as u64;
+            let best = models.all.best_division(best_pages, PAGES_MIN);
             models.estimate(|model| model.miss_ratio(&best))
         };
         let of_curves = |factor: f64| MemoryPoint {
             factor,
             memory_bytes: memory(factor),
-            miss_ratio: scaled(models, factor),
+            miss_ratio: scaled(models, of_used(factor)),
             miss_ratio_best_division: (factor >= 1.0).then(|| best(factor)),
-            is_measured: models.all.measured_share(factor) >= MEASURED_SHARE_MIN,
+            is_measured: models.all.measured_share(of_used(factor)) >= MEASURED_SHARE_MIN,
         };
         let of_server = |point: &WhatIf| {
             let factor = point.memory_percent as f64 / 100.0;
@@ -127,6 +134,15 @@ impl MemoryGain {
     }
 }
 
+/// Returns the memory of all pages in bytes; at least 1.
+fn page_bytes(observation: &Observation) -> f64 {
+    let page = |class: &ClassSeen| {
+        let shown = &class.counters.shown;
+        shown.pages as f64 * (shown.chunk_size_bytes * shown.chunks_per_page) as f64
+    };
+    observation.classes.iter().map(page).sum::<f64>().max(1.0)
+}
+
 /// Returns the miss ratio if each class has this many times its present memory. The present miss ratio was counted, so it
 /// has no error.
 pub fn scaled(models: &Models, factor: f64) -> Estimate {
@@ -140,6 +156,8 @@ pub fn scaled(models: &Models, factor: f64) -> Estimate {
 mod tests {
     use super::{MemoryGain, MemoryPoint, Worth};
     use crate::estimate::Estimate;
+    use crate::model::Models;
+    use crate::testing::{Class, observation};
 
     fn curve(measured_up_to: f64) -> MemoryGain {
         let point = |factor: f64| MemoryPoint {
@@ -161,6 +179,24 @@ mod tests {
         assert_eq!(worth(0.3), exact(500));
         assert_eq!(worth(0.2), exact(1000));
         assert_eq!(worth(0.05), Worth { memory_bytes: 3000, is_more: true });
+    }
+
+    #[test]
+    fn memory_that_is_not_used_changes_no_misses() {
+        let curve = &[(0, 10_000.0), (16, 4_000.0), (32, 0.0)];
+        let class = Class { chunk_size_bytes: 1_024, pages: 16, evicted: 0, curve };
+        let mut server = observation("server", &[class]);
+        server.memory_limit_bytes *= 4;
+        server.is_memory_full = false;
+        let gain = MemoryGain::of(&server, &Models::new(&server));
+        let at = |factor: f64| {
+            let point = gain.points.iter().find(|point| point.factor == factor);
+            point.expect("the curve has the point").miss_ratio.value
+        };
+        assert_eq!([at(0.5), at(1.0), at(4.0)], [server.miss_ratio(); 3]);
+        server.memory_limit_bytes /= 4;
+        let full = MemoryGain::of(&server, &Models::new(&server));
+        assert!(full.points[0].miss_ratio.value > server.miss_ratio());
     }
 
     #[test]

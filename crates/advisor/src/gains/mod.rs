@@ -11,3 +11,6 @@ pub mod chunk_sizes;
 pub mod density;
 pub mod memory;
 pub mod pages;
+
+/// A change that saves a smaller share of the misses than this is not recommended.
+pub const FEWER_MISSES_MIN: f64 = 0.01;

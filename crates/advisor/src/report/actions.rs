@@ -1,6 +1,7 @@
 //! What the operator can do, and what it would bring.
 
 use crate::estimate::Estimate;
+use crate::gains::FEWER_MISSES_MIN;
 use crate::gains::memory::Worth;
 use serde::Serialize;
 
@@ -68,9 +69,6 @@ impl Change {
         }
     }
 }
-
-/// A change that saves a smaller share of the misses than this is not recommended.
-const FEWER_MISSES_MIN: f64 = 0.01;
 
 impl Action {
     /// Returns the action that leads to this miss ratio. `now` is the present one.

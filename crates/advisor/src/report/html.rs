@@ -197,14 +197,14 @@ fn division(server: &ServerReport) -> Markup {
 
 fn of_fleet(fleet: &Fleet) -> Markup {
     let then = fleet.misses_per_second_then;
-    let saved = 1.0 - then.value / fleet.misses_per_second.max(f64::MIN_POSITIVE);
+    let saved = fleet.saved_share();
     html! {
         section aria-label="all servers" {
             p.quiet {
                 (fleet.servers.len()) " servers with " (memory(fleet.memory_bytes)) ": " (rate(fleet.gets_per_second))
                 " gets and " (rate(fleet.misses_per_second)) " misses per second"
             }
-            @if fleet.is_changed() && saved >= 0.01 {
+            @if fleet.is_recommended() {
                 div.todo {
                     p {
                         "With their memory spread as follows, they would have " strong { (fewer(saved)) } ": "
@@ -227,7 +227,7 @@ fn of_fleet(fleet: &Fleet) -> Markup {
                     " while the server runs."
                 }
             } @else {
-                div.todo.none { p { "Their memory is spread well: no other spread saves misses." } }
+                div.todo.none { p { "Their memory is spread well: no other spread saves 1 % of the misses." } }
             }
             div.scroll tabindex="0" { table {
                 caption { "All servers with more or less memory" }

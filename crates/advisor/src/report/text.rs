@@ -154,8 +154,8 @@ fn of_fleet(fleet: &Fleet) -> String {
         rate(fleet.gets_per_second),
         rate(fleet.misses_per_second),
     );
-    if !fleet.is_changed() {
-        text.push_str("Their memory is spread well: no other spread saves misses.\n");
+    if !fleet.is_recommended() {
+        text.push_str("Their memory is spread well: no other spread saves 1 % of the misses.\n");
         return text + &of_pool(fleet);
     }
     let then = fleet.misses_per_second_then;

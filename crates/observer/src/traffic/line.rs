@@ -15,6 +15,8 @@
 pub enum Line<'l> {
     /// An access to a key.
     Access(Access<'l>),
+    /// A hit or a store without the size of its value, as memcached before 1.6.11 writes it.
+    WithoutSize,
     /// The server did not send this number of lines, because the connection was too slow.
     Skipped(u64),
     /// A line of another kind, with its number if it has one.
@@ -77,7 +79,10 @@ pub fn parse(line: &[u8]) -> Option<Line<'_>> {
     let Some(key) = words.key else { return Some(Line::Other(Some(number))) };
     let class_number = u8::try_from(words.class).unwrap_or(0);
     let connection = u32::try_from(words.connection).unwrap_or(0);
-    let value_len = u32::try_from(words.size).unwrap_or(u32::MAX);
+    if words.size.is_none() && matches!(kind, AccessKind::Hit | AccessKind::Store) {
+        return Some(Line::WithoutSize);
+    }
+    let value_len = u32::try_from(words.size.unwrap_or(0)).unwrap_or(u32::MAX);
     Some(Line::Access(Access { number, kind, key, class_number, connection, value_len }))
 }
 
@@ -96,7 +101,7 @@ struct Words<'l> {
     status: &'l [u8],
     class: u64,
     connection: u64,
-    size: u64,
+    size: Option<u64>,
 }
 
 impl<'l> Words<'l> {
@@ -113,7 +118,7 @@ impl<'l> Words<'l> {
                 b"status" => words.status = value,
                 b"clsid" => words.class = number(value).unwrap_or(0),
                 b"cfd" => words.connection = number(value).unwrap_or(0),
-                b"size" => words.size = number(value).unwrap_or(0),
+                b"size" => words.size = number(value),
                 _ => {}
             }
         }
@@ -146,6 +151,8 @@ mod tests {
             value_len: 100,
         };
         assert_eq!(parse(get.as_bytes()), Some(Line::Access(expected)));
+        let without = "ts=1764.5 gid=5 type=item_get key=k status=found clsid=3 cfd=27";
+        assert_eq!(parse(without.as_bytes()), Some(Line::WithoutSize));
         let store =
             "ts=1.5 gid=6 type=item_store key=b status=stored cmd=set ttl=0 clsid=3 cfd=27 size=9";
         let expected =

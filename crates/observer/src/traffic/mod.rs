@@ -34,7 +34,7 @@
 //! - The curve is that of an LRU for each class. memcached's queues differ from it: the calibration makes the present
 //!   size right, not the others.
 //! - A curve assumes that the client stores an item after a miss.
-//! - memcached before 1.6.19 does not report deletes: the lookup of a delete counts as a get in the distances.
+//! - memcached before 1.6.20 does not report deletes: the lookup of a delete counts as a get in the distances.
 
 mod budget;
 mod counters;

@@ -53,6 +53,11 @@ pub enum TrafficError {
     /// The server sent a line to the watcher that has no known form.
     #[error("unexpected line '{}' after 'watch'; expected lines that start with ts=", .0.escape_ascii())]
     UnexpectedLine(Vec<u8>),
+    /// The lines lack the sizes of the values.
+    #[error(
+        "this memcached does not write the sizes of values to watchers: 1.6.11 or later is needed"
+    )]
+    WithoutSizes,
     /// The counters cannot be read.
     #[error(transparent)]
     Counters(#[from] ObserverError),

@@ -221,6 +221,7 @@ impl Watcher {
                         window.access(&access, &mut state.estimates)
                     });
                 }
+                Some(Line::WithoutSize) => return Err(TrafficError::WithoutSizes),
                 Some(Line::Skipped(_) | Line::Other(_)) => {}
                 None => return Err(TrafficError::UnexpectedLine(line.to_vec())),
             }
@@ -264,7 +265,7 @@ impl Watcher {
     }
 }
 
-/// Sends `watch`, without deletions if the server does not know them (memcached before 1.6.19).
+/// Sends `watch`, without deletions if the server does not know them (memcached before 1.6.20).
 fn request_lines(
     lines: &mut Connection,
     read_timeout: Duration,
