@@ -3,8 +3,8 @@
 A round replays ETC to three servers, one after the other, in rotating order: a memcached that is steered, and two that are
 not. Each server gets the requests three times: at full speed, which fills it and is not measured; at full speed; and at half
 of the rate that another server without a steerer has reached at the beginning of the round. The tables compare the steered
-server with one of the others, and these two with each other, which shows how much a figure varies by chance. The automover of all servers is off (`slab_automove=0`). The
-steerer runs on the same machine; its own processor time is in the last table.
+server with one of the others, and these two with each other, which shows how much a figure varies by chance. The automover
+of all servers is off (`slab_automove=0`). The steerer runs on the same machine; its own processor time is in the last table.
 
 Other load of the machine shows in the pairs of the two servers that are not steered: if their p99 differ by much more than
 the limit, the machine is too busy for this measurement.
@@ -56,7 +56,7 @@ def memcached():
 
 
 def measure_server(name, requests, rate):
-    """Starts a server, and replays the workload to it twice. Each call starts a new server, because the addresses of the
+    """Starts a server, and replays the workload to it three times. Each call starts a new server, because the addresses of the
     server's memory influence the time."""
     with memcached() as server:
         if name != STEERED:

@@ -95,7 +95,11 @@ class Server(servers.Server):
             self.certificate = Certificate()
             flags = (*flags, *self.certificate.flags())
         super().__init__(kind, MEMORY_MIB, *flags, cores=SERVER_CORES)
-        self.load("fill")
+        try:
+            self.load("fill")
+        except subprocess.CalledProcessError:
+            self.__exit__()
+            raise
 
     def __exit__(self, *details):
         super().__exit__(*details)
@@ -147,18 +151,18 @@ def measure(effort):
 
 
 class TlsMissing(Exception):
-    """A memcached that was compiled without TLS."""
+    """The memcached was compiled without TLS."""
 
 
 def start(group):
-    """Starts the servers. Raises TlsMissing if the group needs TLS and a server has none."""
+    """Starts the servers. Raises TlsMissing if the group needs TLS and memcached has none."""
     running = {}
     for kind in KINDS:
         try:
             running[kind] = Server(kind, group)
         except RuntimeError as error:
             stop(running)
-            raise TlsMissing(error) if group.tls else error
+            raise TlsMissing(error) if group.tls and kind == "memcached" else error
     return running
 
 

@@ -97,6 +97,17 @@ impl Steer {
         }
     }
 
+    /// Returns the priority of the process: 19 is the lowest.
+    pub fn nice(&self) -> i32 {
+        let path = format!("/proc/{}/stat", self.child.id());
+        let text = std::fs::read_to_string(path).expect("the process runs");
+        // The name of the program, in parentheses, may contain spaces.
+        let (_, fields) =
+            text.rsplit_once(") ").expect("the name of the program is in parentheses");
+        let nice = fields.split(' ').nth(16).expect("the line has the priority");
+        nice.parse().expect("the priority is a number")
+    }
+
     /// Sends a signal to the command.
     pub fn send(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);

@@ -20,6 +20,7 @@ fn pages_move_to_the_class_with_hits_in_cold_and_the_automover_is_restored() {
     server.state().automove = 2;
     let mut steer = Files::new(server.address).steer(&[]);
     wait_until("pages move", SOON, || server.state().classes[0].pages > 12);
+    assert_eq!(steer.nice(), 19, "the server has a higher priority");
     assert_eq!(server.state().automove, 0);
     assert!(steer.stop().success());
     let state = server.state();

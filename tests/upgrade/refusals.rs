@@ -58,7 +58,7 @@ fn another_host_with_the_same_port_is_refused() {
         let status = setup.spawn_upgrade(flags, "log1").wait().expect("the child is ours");
         let log = setup.log("log1");
         assert!(!status.success() && log.contains(reason), "{flags:?}: {log}");
-        assert!(log.contains("this port with another host, choose another port"), "{log}");
+        assert!(log.contains("uses this port with another host, choose another port"), "{log}");
         assert_filled(&mut client, 100);
     }
     // An address that is free beside the old one is no conflict.

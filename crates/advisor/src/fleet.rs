@@ -124,9 +124,12 @@ impl Fleet {
         }
     }
 
-    /// Returns the share of the misses that the best spread saves.
+    /// Returns the share of the misses that the best spread saves; 0 without misses.
     pub fn saved_share(&self) -> f64 {
-        1.0 - self.misses_per_second_then.value / self.misses_per_second.max(f64::MIN_POSITIVE)
+        if self.misses_per_second == 0.0 {
+            return 0.0;
+        }
+        1.0 - self.misses_per_second_then.value / self.misses_per_second
     }
 
     /// True if the best spread saves enough misses to be recommended.
@@ -200,6 +203,14 @@ mod tests {
             memory: &curves[at],
         };
         Fleet::of(&(0..servers.len()).map(member).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn servers_without_misses_keep_their_memory() {
+        let idle = |name| server(name, &[(0, 100.0), (16, 0.0)]);
+        let found = fleet(&[idle("a"), idle("b")]);
+        assert_eq!(found.saved_share(), 0.0);
+        assert!(!found.is_recommended(), "{found:?}");
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub fn main(args: Vec<OsString>) -> ExitCode {
 /// for a step of the policy, which takes some milliseconds.
 fn yield_to_server() {
     const LOWEST_PRIORITY: i32 = 19;
-    // An error is ignored: a process may always lower its priority.
+    // An error is ignored: the systemd unit sets the priority itself, and refuses this call.
     let _ = rustix::process::nice(LOWEST_PRIORITY);
 }
 

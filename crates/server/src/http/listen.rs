@@ -46,8 +46,12 @@ impl Listener {
         has_tls: bool,
         inherited: Option<OwnedFd>,
     ) -> Result<Listener, BindError> {
+        let is_upgrade = inherited.is_some();
         let unavailable = |error: io::Error| {
             let remedy = match error.kind() {
+                io::ErrorKind::AddrInUse if is_upgrade => {
+                    "; if the running server uses this port with another host, choose another port, or restart it"
+                }
                 io::ErrorKind::AddrInUse => "; stop the other program or give another address",
                 io::ErrorKind::PermissionDenied => "; give an address that this user may use",
                 _ => "; give an address of this machine",

@@ -80,11 +80,7 @@ impl HttpServer {
         let listener = match Listener::bind(http, settings.tls.is_some(), inherited) {
             Ok(listener) => listener,
             Err(listen::BindError::Unsafe(reason)) => return Err(reason),
-            Err(listen::BindError::Unavailable(reason)) if has_inherited => {
-                return Err(format!(
-                    "{reason}. If the running server uses this port with another host, choose another port, or restart it"
-                ));
-            }
+            Err(listen::BindError::Unavailable(reason)) if has_inherited => return Err(reason),
             Err(listen::BindError::Unavailable(reason)) => {
                 tracing::warn!("{reason}; the server starts without HTTP");
                 return Ok(None);

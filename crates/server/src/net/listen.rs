@@ -159,7 +159,7 @@ impl Listeners {
             }
             Listen::Tcp(addresses) => {
                 for address in addresses {
-                    let opened = open_each(address, is_upgrade, |resolved| {
+                    let opened = open_each(address, inherited, |resolved, inherited| {
                         listen_tcp(resolved, address, backlog, inherited.take_tcp(resolved))
                     });
                     stream.extend(opened.map_err(error_for(address.to_string()))?);
@@ -168,7 +168,7 @@ impl Listeners {
         }
         let count = settings.threads_per_udp_port();
         for address in &settings.udp {
-            let opened = open_each(address, is_upgrade, |resolved| {
+            let opened = open_each(address, inherited, |resolved, inherited| {
                 bind_udp(resolved, count, inherited.take_udp(resolved))
             });
             datagram.extend(opened.map_err(error_for(format!("UDP {address}")))?);
@@ -218,11 +218,11 @@ fn listen_unix(
 
 /// Calls `open` for every IP address to which the host of `address` resolves, and returns the opened sockets. Returns
 /// an error only if no address could be opened: a machine may lack IPv6 although its resolver returns IPv6 addresses. In an
-/// upgrade, an address in use is an error, too: the running server probably listens there, and clients would lose it.
+/// upgrade, an address in use is an error, too, if the running server uses its port: clients would lose an address.
 fn open_each<T>(
     address: &ListenAddress,
-    is_upgrade: bool,
-    mut open: impl FnMut(&SocketAddr) -> io::Result<T>,
+    inherited: &mut InheritedSockets,
+    open: impl Fn(&SocketAddr, &mut InheritedSockets) -> io::Result<T>,
 ) -> io::Result<Vec<T>> {
     let resolved: Vec<SocketAddr> = match &address.host {
         Some(host) => slabwise_names::resolve(host, address.port)?,
@@ -233,15 +233,17 @@ fn open_each<T>(
     };
     let (mut all_opened, mut errors) = (Vec::new(), Vec::new());
     for socket_address in resolved {
-        match open(&socket_address) {
+        match open(&socket_address, inherited) {
             Ok(opened) => all_opened.push(opened),
             Err(error) => errors.push((socket_address, error)),
         }
     }
     use io::ErrorKind::{AddrInUse, PermissionDenied};
-    let is_lost = is_upgrade && errors.iter().any(|(_, error)| error.kind() == AddrInUse);
-    if is_lost {
-        return Err(AddrInUse.into());
+    let is_lost = |(address, error): &(SocketAddr, io::Error)| {
+        error.kind() == AddrInUse && inherited.has_port(address.port())
+    };
+    if let Some((_, error)) = errors.extract_if(.., |it| is_lost(it)).next() {
+        return Err(error);
     }
     if all_opened.is_empty() {
         let last = errors.pop().map(|(_, error)| error);

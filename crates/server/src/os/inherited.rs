@@ -28,6 +28,12 @@ impl InheritedSockets {
         self.control.is_some()
     }
 
+    /// True if a socket that was not taken has this port.
+    pub fn has_port(&self, port: u16) -> bool {
+        let addresses = self.stream.iter().chain(&self.datagram);
+        addresses.filter_map(|it| sys::local_address(it.as_fd())).any(|it| it.port() == port)
+    }
+
     /// Returns the socket that listens at this TCP address. Port 0 means any port.
     pub fn take_tcp(&mut self, address: &SocketAddr) -> Option<OwnedFd> {
         take(&mut self.stream, address)

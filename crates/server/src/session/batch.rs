@@ -17,8 +17,8 @@ use slabwise_base::HashedKey;
 use slabwise_protocol::text::join_sole_key;
 use slabwise_protocol::{Parsed, Request};
 
-/// The maximum number of keys whose lookups are prefetched together: about the number of cache misses for which a processor core can wait
-/// at the same time.
+/// The maximum number of keys whose lookups are prefetched together: about the number of cache misses for which a processor
+/// core can wait at the same time.
 pub(super) const ITEMS_MAX: usize = 8;
 
 /// The requests that were parsed from the start of an input.

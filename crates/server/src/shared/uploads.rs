@@ -35,6 +35,7 @@
 use slab::Slab;
 use slabwise_base::counts;
 use slabwise_base::sync::{Mutex, lock};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -166,14 +167,15 @@ impl Uploads {
         let fits = state.fits(size_bytes, budget_bytes)
             && !state.must_not_overtake(size_bytes, budget_bytes, now_nanos)
             || is_empty && state.fits(size_bytes, state.received_bytes + free_bytes());
-        if fits || is_empty && state.admitted_bytes == 0 {
+        let is_admitted = fits || is_empty && state.admitted_bytes == 0;
+        if is_admitted {
             state.admit(id, fits, now_nanos);
         } else {
             state.queue.push_back(id);
             state.counts.waited += 1;
             self.waiting.store(state.queue.len(), Relaxed);
         }
-        UploadTicket { uploads: self, id }
+        UploadTicket { uploads: self, id, is_admitted: Cell::new(is_admitted) }
     }
 
     /// True if an upload waits.
@@ -314,12 +316,17 @@ impl State {
 pub struct UploadTicket<'e> {
     uploads: &'e Uploads,
     id: usize,
+    /// True if the upload is known to be admitted. An admitted upload stays admitted.
+    is_admitted: Cell<bool>,
 }
 
 impl UploadTicket<'_> {
     /// True if the server may receive the value.
     pub fn is_admitted(&self) -> bool {
-        lock(&self.uploads.state).entries[self.id].is_admitted
+        if !self.is_admitted.get() {
+            self.is_admitted.set(lock(&self.uploads.state).entries[self.id].is_admitted);
+        }
+        self.is_admitted.get()
     }
 
     /// Records that bytes of the value arrived. `is_last` is true if the value is complete.

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Most clients send small requests, and one receive call takes many of them. From a client without TLS whose last requests
-//! were large, the first receive call of a request takes only [`SHORT_ROOM_BYTES`]. The session then knows the item, and the next call
-//! receives into it.
+//! were large, the first receive call of a request takes only [`SHORT_ROOM_BYTES`]. The session then knows the item, and the
+//! next call receives into it. docs/decisions/0024-large-values.md has the reasons.
 
 use super::unread::Unread;
 use super::{Connection, Phase};
@@ -34,8 +34,10 @@ impl<'e> Connection<'e> {
         out: &mut Out<'e>,
         worker: &mut WorkerCore<'e, L>,
     ) -> io::Result<()> {
+        let was_uploading = self.session.is_uploading();
         self.receive_once(out, worker)?;
         if self.readable
+            && !was_uploading
             && self.sends_large_values
             && self.phase == Phase::AwaitInput
             && self.session.upload_target().is_some()
@@ -75,12 +77,14 @@ impl<'e> Connection<'e> {
         let input = &worker.read_buffer[..input_len];
         let progress = self.session.consume(&mut worker.context, input, out);
         let rest = &input[progress.consumed..];
+        let rest_len = rest.len();
         if !rest.is_empty() || !self.unread.bytes.is_empty() {
             // The new value replaces the old buffer, which is freed. If `rest` is empty, the connection owns no buffer.
             self.unread = Unread::of(rest);
             self.may_hold_memory = true;
         }
-        self.note_request_size(count, worker.context.served.requests - requests_before);
+        let requests = worker.context.served.requests - requests_before;
+        self.note_request_size(count.saturating_sub(rest_len), requests);
         self.apply_progress(progress, worker)
     }
 
@@ -97,7 +101,7 @@ impl<'e> Connection<'e> {
         head.copy_from_slice(unread);
         // A TLS stream would have to keep the rest of a record that it has received.
         let is_short = self.sends_large_values && matches!(self.stream, Stream::Plain(_));
-        let room_max = if is_short { SHORT_ROOM_BYTES } else { *share_bytes };
+        let room_max = if is_short { SHORT_ROOM_BYTES } else { usize::MAX };
         let room_len = room.len().min(room_max).min(*share_bytes);
         let room = &mut room[..room_len];
         let target = self.session.upload_target().unwrap_or_default();
@@ -114,13 +118,11 @@ impl<'e> Connection<'e> {
         Ok((outcome, head.len() + outcome.byte_count() - uploaded))
     }
 
-    /// Records whether the client sends large values. `bytes` are those of one receive call, in which this number of
-    /// requests began.
+    /// Records whether the client sends large values. `bytes` are those that one receive call returned and the session
+    /// consumed, and `requests` is the number of requests that began in them.
     #[inline(always)]
     fn note_request_size(&mut self, bytes: usize, requests: u32) {
-        if bytes >= LARGE_REQUEST_BYTES_MIN
-            && bytes / requests.max(1) as usize >= LARGE_REQUEST_BYTES_MIN
-        {
+        if requests > 0 && bytes >= LARGE_REQUEST_BYTES_MIN * requests as usize {
             self.sends_large_values = true;
         } else if self.sends_large_values && self.readable && self.session.upload_target().is_none()
         {

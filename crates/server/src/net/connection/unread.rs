@@ -10,7 +10,7 @@ pub(super) struct Unread {
 }
 
 impl Unread {
-    /// Copies input. Of no input, it owns no buffer.
+    /// Copies input. Without input it owns no buffer.
     pub fn of(input: &[u8]) -> Unread {
         Unread { bytes: input.to_vec(), start: 0 }
     }

@@ -145,7 +145,7 @@ static ALLOWED_WITH_URING: &[Call] =
 
 /// The calls of a server that another process can take over (`-o upgradable`): it sends open files and the state. Sending a
 /// file is a right to pass on what this process has, so other servers lack it.
-/// Its memory is always a file, which gets holes when the memory limit falls.
+/// The memory of an upgradable server is always a file, which gets holes when the memory limit falls.
 static ALLOWED_WITH_UPGRADES: &[Call] =
     &[call!(SYS_sendmsg), call!(SYS_pwrite64), call!(SYS_ftruncate), call!(SYS_fallocate)];
 
