@@ -298,25 +298,11 @@ SUMMARIZED = ("misses", "memory", "wire")
 
 
 def summary(found):
-    """Returns the table of README.md: a row for each measured quantity, three columns for each memcached version.
-    Before it is a sentence that compares with the newest version."""
-    versions = sorted(
-        {result["memcached"] for name in SUMMARIZED for result in found.get(name, [])},
-        key=version_key,
-        reverse=True,
-    )
-    rows = {}
-    for version in versions:
-        for name, figures in figures_of(found, version):
-            rows.setdefault(name, {})[version] = figures
-    heads = [""]
-    for version in versions:
-        heads += [f"memcached {version}", "slabwise", "ratio"]
-    missing = ["-"] * 3
-    return headline(found, versions[0]) + table(heads, [
-        [name, *(cell for version in versions for cell in row.get(version, missing))]
-        for name, row in rows.items()
-    ])
+    """Returns the table of README.md: a row for each measured quantity, compared with the newest measured version of
+    memcached. Before it is a sentence with the gain."""
+    version = max((result["memcached"] for name in SUMMARIZED for result in found.get(name, [])), key=version_key)
+    rows = [[name, *figures] for name, figures in figures_of(found, version)]
+    return headline(found, version) + table(["", f"memcached {version}", "slabwise", "ratio"], rows)
 
 
 def figures_of(found, version):
@@ -343,6 +329,10 @@ def miss_ratios(row):
     return {kind: result["miss_ratio"] for kind, result in row["servers"].items()}
 
 
+def percent(share):
+    return f"{100 * share:.0f}"
+
+
 def headline(found, version):
     """Returns a sentence with the gain over this version of memcached; an empty text if its miss ratios are missing."""
     rows = rows_of("misses", found, version)
@@ -350,8 +340,8 @@ def headline(found, version):
         return ""
     fewer = sorted(1 - ratios["slabwise"] / ratios["memcached"] for ratios in map(miss_ratios, rows))
     return (
-        f"In these {len(fewer)} replays, slabwise has **{fewer[0]:.0%} to {fewer[-1]:.0%} fewer misses** than memcached "
-        f"{version} with the same memory limit, {statistics.median(fewer):.0%} in the median.\n\n"
+        f"In these {len(fewer)} replays, slabwise has **{percent(fewer[0])} to {percent(fewer[-1])} % fewer misses** than "
+        f"memcached {version}\nwith the same memory limit, {percent(statistics.median(fewer))} % in the median.\n\n"
     )
 
 
