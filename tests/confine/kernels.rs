@@ -33,11 +33,12 @@ fn a_server_without_landlock_starts_with_a_warning() {
     std::fs::write(&passwords, "user:password\n").expect("the directory is writable");
     let command = setup.command(&["-Y", &passwords]);
     let server = without_call(libc::SYS_landlock_create_ruleset, || Server::start(&command));
+    // The server is confined, and has logged the warning, when it replies.
+    let mut client = server.connect();
+    assert_eq!(client.set("login", b"user password"), "STORED");
     assert!(
         setup.log().contains("the kernel lacks Landlock, so the access to files is not limited")
     );
-    let mut client = server.connect();
-    assert_eq!(client.set("login", b"user password"), "STORED");
     assert_eq!(client.ask("debugconfine read /etc/passwd"), "OK");
 }
 
