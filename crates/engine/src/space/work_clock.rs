@@ -21,7 +21,7 @@
 //! - The clock never runs backward, and no item has an access time later than the clock.
 //! - All accesses in one second have later times than all accesses in the seconds before it.
 
-use slabwise_base::sync::{Mutex, OwnLines, lock};
+use slabwise_base::sync::{Mutex, lock};
 use slabwise_base::{Seconds, WorkTime};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{
@@ -52,12 +52,11 @@ pub struct WorkSaved {
 /// The work clock of a cache.
 #[derive(Debug)]
 pub struct WorkClock {
-    // Every lookup reads the first two.
     reading: AtomicU64,
     /// The latest second that was observed.
     second: AtomicU32,
-    /// The bytes that were stored since the start, without those of incomplete batches. Each batch of stores changes it.
-    stored_bytes: OwnLines<AtomicU64>,
+    /// The bytes that were stored since the start, without those of incomplete batches.
+    stored_bytes: AtomicU64,
     /// The value of `stored_bytes` at which the clock advances next.
     due_at_bytes: AtomicU64,
     /// The number of bytes that advance the clock by one.
@@ -78,7 +77,7 @@ impl WorkClock {
         WorkClock {
             reading: AtomicU64::new(0),
             second: AtomicU32::new(0),
-            stored_bytes: OwnLines(AtomicU64::new(0)),
+            stored_bytes: AtomicU64::new(0),
             due_at_bytes: AtomicU64::new(unit_bytes),
             unit_bytes: AtomicU64::new(unit_bytes),
             unit_bytes_min: AtomicU64::new(unit_bytes),
@@ -130,7 +129,7 @@ impl WorkClock {
         let first = self.reading.fetch_add(seconds, Relaxed) + 1;
         self.starts.add(before + 1..=second.0, first);
         self.second.store(second.0, Release);
-        let stored = self.stored_bytes.0.load(Relaxed);
+        let stored = self.stored_bytes.load(Relaxed);
         let per_second = (stored - *stored_at_start) / seconds;
         *stored_at_start = stored;
         // The unit falls slowly, so that a burst in every other second does not advance the clock by much.
@@ -150,7 +149,7 @@ impl WorkClock {
 
     #[cold]
     fn add_stored(&self, bytes: u64) {
-        let stored = self.stored_bytes.0.fetch_add(bytes, Relaxed) + bytes;
+        let stored = self.stored_bytes.fetch_add(bytes, Relaxed) + bytes;
         let due = self.due_at_bytes.load(Relaxed);
         if stored < due {
             return;
