@@ -124,10 +124,10 @@ class Server(process.Client):
         """Stores a value for each of the KEYS keys."""
         self.load("fill")
 
-    def cpu_per_request_us(self, operation, pipeline, requests):
+    def cpu_per_request_us(self, operation, pipeline, requests, connections=CONNECTIONS):
         """Sends requests, and returns the processor time, in microseconds, that the server used per request."""
         before = self.cpu_seconds()
-        self.load(operation, connections=CONNECTIONS, pipeline=pipeline, requests=requests)
+        self.load(operation, connections=connections, pipeline=pipeline, requests=requests)
         return (self.cpu_seconds() - before) / requests * 1e6
 
     def load(self, kind, cores=None, **options):

@@ -10,10 +10,10 @@ import os
 import pathlib
 import ssl
 import subprocess
-import sys
 import tempfile
 
 import servers
+from pace_table import progress
 
 KINDS = ("memcached", "slabwise")
 PAIRS, RATE_PAIRS = 9, 15
@@ -40,13 +40,9 @@ class Case:
         operation = self.operation.replace("multiget", "get of 10 keys")
         return f"{operation}, {how}, {self.connections} connections"
 
-    def cpu_us(self, server, **options):
+    def cpu_us(self, server):
         """Sends the requests of a run. Returns the processor time of the server per request, in microseconds."""
-        before = server.cpu_seconds()
-        server.load(
-            self.operation, connections=self.connections, pipeline=self.batch, requests=self.requests, **options
-        )
-        return (server.cpu_seconds() - before) / self.requests * 1e6
+        return server.cpu_per_request_us(self.operation, self.batch, self.requests, self.connections)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +92,7 @@ class Server(servers.Server):
             flags = (*flags, *self.certificate.flags())
         super().__init__(kind, MEMORY_MIB, *flags, cores=SERVER_CORES)
         try:
-            self.load("fill")
+            self.fill()
         except subprocess.CalledProcessError:
             self.__exit__()
             raise
@@ -212,7 +208,3 @@ def timed(server, **load):
     found = server.load("mixed", **load)
     cpu_us = (server.cpu_seconds() - before) / load["requests"] * 1e6
     return {"p50_us": found["p50_us"], "p99_us": found["p99_us"], "p999_us": found["p999_us"], "cpu_us": cpu_us}
-
-
-def progress(text):
-    print(text, file=sys.stderr, flush=True)

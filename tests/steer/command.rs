@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpriority_process, kill_process};
 
 /// The longest time for an effect of the command.
 pub const SOON: Duration = Duration::from_secs(30);
@@ -99,13 +99,7 @@ impl Steer {
 
     /// Returns the priority of the process: 19 is the lowest.
     pub fn nice(&self) -> i32 {
-        let path = format!("/proc/{}/stat", self.child.id());
-        let text = std::fs::read_to_string(path).expect("the process runs");
-        // The name of the program, in parentheses, may contain spaces.
-        let (_, fields) =
-            text.rsplit_once(") ").expect("the name of the program is in parentheses");
-        let nice = fields.split(' ').nth(16).expect("the line has the priority");
-        nice.parse().expect("the priority is a number")
+        getpriority_process(Some(Pid::from_child(&self.child))).expect("the process runs")
     }
 
     /// Sends a signal to the command.

@@ -215,7 +215,7 @@ fn serve_with(
     let signals = process::catch_signals()?;
     let notifications = Notifications::from_environment();
     let mut listeners = Listeners::open(settings, &mut inherited)?;
-    let mut http = HttpServer::bind(settings, &mut inherited)?;
+    let mut http = HttpServer::bind(settings, inherited.http.take())?;
     let giver = open_giver(settings, &listeners, http.as_ref(), inherited)?;
     let (engine, clock, moved) = match &take_over {
         None => open_engine(settings, http.as_ref(), tls.as_ref())?,

@@ -1,6 +1,7 @@
 //! The listening socket of the HTTP server.
 
 use crate::config::{HttpAddress, HttpSettings};
+use crate::os::inherited::PORT_IN_USE_REMEDY;
 use crate::os::sys;
 use rustix::net::SocketType;
 use std::fmt;
@@ -49,9 +50,7 @@ impl Listener {
         let is_upgrade = inherited.is_some();
         let unavailable = |error: io::Error| {
             let remedy = match error.kind() {
-                io::ErrorKind::AddrInUse if is_upgrade => {
-                    "; if the running server uses this port with another host, choose another port, or restart it"
-                }
+                io::ErrorKind::AddrInUse if is_upgrade => PORT_IN_USE_REMEDY,
                 io::ErrorKind::AddrInUse => "; stop the other program or give another address",
                 io::ErrorKind::PermissionDenied => "; give an address that this user may use",
                 _ => "; give an address of this machine",

@@ -30,13 +30,12 @@ mod serve;
 mod tests;
 
 use crate::config::Settings;
-use crate::os::inherited::InheritedSockets;
 use crate::shared::Shared;
 use guard::Guard;
 use listen::Listener;
 use rustls::ServerConfig;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
@@ -68,14 +67,13 @@ impl HttpServer {
     ///
     /// The caller starts threads, and confines the process, after this call.
     ///
-    /// The listening socket of an earlier process is taken from `inherited`.
+    /// `inherited` is the listening socket of an earlier process.
     pub fn bind(
         settings: &Settings,
-        inherited: &mut InheritedSockets,
+        inherited: Option<OwnedFd>,
     ) -> Result<Option<HttpServer>, String> {
         let Some(http) = &settings.http else { return Ok(None) };
         let guard = Guard::new(http)?;
-        let inherited = inherited.http.take();
         let has_inherited = inherited.is_some();
         let listener = match Listener::bind(http, settings.tls.is_some(), inherited) {
             Ok(listener) => listener,

@@ -2,7 +2,7 @@
 
 use crate::config::{Listen, ListenAddress, ListenSecurity, Protocol, Settings};
 use crate::handover::{self, SocketKind};
-use crate::os::inherited::InheritedSockets;
+use crate::os::inherited::{InheritedSockets, PORT_IN_USE_REMEDY};
 use crate::os::service::{self, PassedSocket};
 use crate::os::sys;
 use crate::shared::Address;
@@ -54,9 +54,7 @@ impl Drop for SocketFile {
 /// process takes over from a running one, which still listens.
 fn remedy(error: &io::Error, is_upgrade: bool) -> &'static str {
     match error.kind() {
-        io::ErrorKind::AddrInUse if is_upgrade => {
-            "; if the running server uses this port with another host, choose another port, or restart it"
-        }
+        io::ErrorKind::AddrInUse if is_upgrade => PORT_IN_USE_REMEDY,
         io::ErrorKind::AddrInUse => "; stop the other server or choose another port",
         io::ErrorKind::PermissionDenied => {
             "; choose an address that this user may use (ports below 1024 are reserved for root)"
@@ -242,8 +240,8 @@ fn open_each<T>(
     let is_lost = |(address, error): &(SocketAddr, io::Error)| {
         error.kind() == AddrInUse && inherited.has_port(address.port())
     };
-    if let Some((_, error)) = errors.extract_if(.., |it| is_lost(it)).next() {
-        return Err(error);
+    if let Some(at) = errors.iter().position(is_lost) {
+        return Err(errors.swap_remove(at).1);
     }
     if all_opened.is_empty() {
         let last = errors.pop().map(|(_, error)| error);

@@ -22,6 +22,10 @@ pub struct InheritedSockets {
     pub are_passed: bool,
 }
 
+/// What an operator can do if an address is in use during an upgrade, to be appended to an error.
+pub const PORT_IN_USE_REMEDY: &str =
+    "; if the running server uses this port with another host, choose another port, or restart it";
+
 impl InheritedSockets {
     /// True if the sockets are those of a running server, from which this process takes over.
     pub fn is_upgrade(&self) -> bool {
