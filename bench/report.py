@@ -125,9 +125,11 @@ def wire(found):
         low, median, high = statistics.quantiles(ratios_of(pairs), n=4)
         times.append([name, f"{theirs:.1f}", f"{ours:.1f}", f"**{median:.2f}**", f"{low:.2f} to {high:.2f}"])
     return (
-        "User and system time of the server process per request, on one core with `-t 4`; the load generator has the\n"
-        "other cores. Values of 100 B unless the row names a size. The runs of a pair follow each other; the ratio is\n"
-        f"the median of {len(found['requests'][0]['pairs_us'])} pairs.\n\n"
+        "User and system time of the server process per request, on one core; the load generator has the other cores.\n"
+        "Each server has the number of worker threads that it starts by default on this core: "
+        f"{rate['workers']['memcached']} in memcached, {rate['workers']['slabwise']} in\nslabwise. `bench/io --threads N` "
+        "compares the servers with the same number. Values of 100 B unless the row names a size.\n"
+        f"The runs of a pair follow each other; the ratio is the median of {len(found['requests'][0]['pairs_us'])} pairs.\n\n"
         + table(["request", "memcached, us", "slabwise, us", "ratio", "ratios"], lines)
         + f"\nAt {rate['requests_per_second']:,} requests/s, half of memcached's highest rate: one request at a time on each of "
         f"16 connections,\nten gets for each set. Medians of {len(rate['pairs'])} pairs.\n\n"

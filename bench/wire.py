@@ -185,10 +185,11 @@ def group_rows(group, effort):
 
 def measure_rate(effort):
     """Measures round-trip times and processor time at half of the highest rate of memcached: one request at a time, ten
-    gets for each set."""
+    gets for each set. Also returns the number of workers that each server starts by default on this core."""
     load = {"connections": servers.CONNECTIONS, "pipeline": 1, "requests": max(int(RATE_REQUESTS * effort), 1_000)}
     running = start(PLAIN)
     try:
+        workers = {kind: int(server.stats()["threads"]) for kind, server in running.items()}
         top = running["memcached"].load("mixed", **load)
         rate = int(top["requests"] / top["seconds"] / 2)
         pairs = []
@@ -199,7 +200,7 @@ def measure_rate(effort):
             progress(f"at {rate} requests/s: {pairs[-1]}")
     finally:
         stop(running)
-    return {"requests_per_second": rate, "pairs": pairs}
+    return {"requests_per_second": rate, "workers": workers, "pairs": pairs}
 
 
 def timed(server, **load):

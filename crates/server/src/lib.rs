@@ -40,7 +40,7 @@ pub use session::{Next, Session};
 pub use shared::{ConnectionTable, Shared, WorkerContext};
 
 use admin::commands::set_memory_limit;
-use config::{EXIT_USAGE, Request};
+use config::{EXIT_USAGE, Request, THREADS_DEFAULT_MAX};
 use handover::{Giver, MovedConnection, SocketKind, Taker};
 use http::{Early, HttpServer};
 use memory_model::MemoryModel;
@@ -124,7 +124,9 @@ pub fn print_memory(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         print!("{}", container::HELP);
         return ExitCode::SUCCESS;
     }
-    match read_options(args) {
+    // The container may have more processors than this machine. A later `-t` replaces this one.
+    let threads = ["-t".into(), THREADS_DEFAULT_MAX.to_string().into()];
+    match read_options(threads.into_iter().chain(args)) {
         Ok(settings) => {
             print!("{}", container::lines(&settings));
             ExitCode::SUCCESS

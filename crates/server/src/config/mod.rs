@@ -47,6 +47,7 @@ pub use parse::{Request, parse, reread, with_page_size_of};
 #[cfg(test)]
 pub use report::changeable;
 pub use report::report;
+pub(crate) use settings::THREADS_DEFAULT_MAX;
 pub use settings::{
     IoChoice, IoKind, Listen, ListenAddress, ListenSecurity, Protocol, Running, Settings, Tunables,
 };

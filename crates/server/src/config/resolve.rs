@@ -6,7 +6,9 @@ use super::http::{HttpAddress, HttpGivenAddress, HttpSettings};
 use super::listen::parse_list;
 use super::paths::absolute;
 use super::policy;
-use super::settings::{Draft, Given, Listen, ListenAddress, ListenSecurity, Protocol, Settings};
+use super::settings::{
+    Draft, Given, Listen, ListenAddress, ListenSecurity, Protocol, Settings, THREADS_DEFAULT_MAX,
+};
 use crate::tls::{ClientCertificates, TlsSettings};
 use slabwise_engine::HugePages;
 use slabwise_policy::sizes::Method;
@@ -23,6 +25,7 @@ const THREADS_USUAL_MAX: usize = 64;
 
 /// Returns the settings and the warnings, or an error if options conflict.
 pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), String> {
+    draft.settings.threads = draft.given.threads();
     draft.settings.engine = engine_config(&draft)?;
     draft.settings.tunables.memory_limit_option_bytes = draft.settings.engine.memory_limit_bytes;
     draft.settings.protocol = protocol(&draft)?;
@@ -106,8 +109,10 @@ fn resolve_network(draft: &mut Draft) -> Result<(), String> {
              core"
         ));
     }
-    if napi_ids as usize > threads {
-        return Err(format!("-N {napi_ids} is above -t {threads}: raise -t or lower -N"));
+    // -N has no effect. A command line with which memcached starts is accepted on a small machine, too.
+    let napi_ids_max = draft.given.threads.unwrap_or(THREADS_DEFAULT_MAX);
+    if napi_ids as usize > napi_ids_max {
+        return Err(format!("-N {napi_ids} is above -t {napi_ids_max}: raise -t or lower -N"));
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use slabwise_protocol::text::CostWire;
 use slabwise_tuner::{AutomoveSettings, MoveBudget, ProfilingOptions};
 use std::fmt;
 use std::path::PathBuf;
+use std::thread::available_parallelism;
 
 /// The settings of the command line. They are valid and do not change while the server runs.
 #[derive(Clone, Debug)]
@@ -350,6 +351,7 @@ pub(super) struct Given {
     /// The names of the options `ssl_*` that are given. They have no effect without `-Z`.
     pub tls_names: Vec<&'static str>,
 
+    pub threads: Option<usize>,
     pub memory_limit_mib: Option<u32>,
     pub item_size_bytes_max: Option<i64>,
     pub growth_factor: Option<f64>,
@@ -381,10 +383,22 @@ pub(super) struct Given {
     pub automove_window: Option<u32>,
 }
 
+/// The number of workers by default, on a machine with at least as many processors.
+pub(crate) const THREADS_DEFAULT_MAX: usize = 4;
 /// The default permission bits of the files of Unix sockets.
 const UNIX_MODE_DEFAULT: u32 = 0o700;
 
 impl Given {
+    /// Returns the number of workers. More workers than processors would serve no more requests, and the system would
+    /// switch between them.
+    pub(super) fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(|| {
+            available_parallelism()
+                .map_or(THREADS_DEFAULT_MAX, usize::from)
+                .min(THREADS_DEFAULT_MAX)
+        })
+    }
+
     /// Returns the permission bits of the files of Unix sockets.
     pub(super) fn unix_mode(&self) -> u32 {
         self.unix_mode.unwrap_or(UNIX_MODE_DEFAULT)
@@ -446,7 +460,7 @@ impl Default for Draft {
             listen_backlog: 1024,
             connections_max: 1024,
             maxconns_fast: true,
-            threads: 4,
+            threads: THREADS_DEFAULT_MAX,
             auth_file: None,
             auth_file_as_given: None,
             tunables: Tunables {

@@ -127,8 +127,8 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
         .stat("stat_key_prefix", |it| it.settings.prefix_delimiter.to_string())
         .live_stat("detail_enabled", "stats detail on", |it| yes_no(it.detail_enabled)),
     flag('t', "threads")
-        .number(1, THREADS_MAX, "threads", |it, n| it.settings.threads = n as usize)
-        .default("4")
+        .number(1, THREADS_MAX, "threads", |it, n| it.given.threads = Some(n as usize))
+        .default("one for each processor; at most 4")
         .frequent_help("number of worker threads")
         .stat("num_threads", |it| it.settings.threads.to_string()),
     flag('R', "max-reqs-per-event")

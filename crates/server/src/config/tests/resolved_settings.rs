@@ -25,6 +25,18 @@ fn measured_costs_cause_a_warning_if_the_eviction_kind_ignores_costs() {
 }
 
 #[test]
+fn by_default_each_processor_has_a_worker_up_to_four() {
+    let processors = std::thread::available_parallelism().expect("the number of processors").get();
+    assert_eq!(settings(&[]).threads, processors.min(4));
+    assert_eq!(settings(&["-o", "preset=memcached"]).threads, processors.min(4));
+    assert_eq!(settings(&["-t", "9"]).threads, 9);
+    // memcached accepts this command line on each machine.
+    assert_eq!(settings(&["-N", "4"]).threads, processors.min(4));
+    assert!(refusal(&["-N", "5"]).contains("-t 4"));
+    assert!(refusal(&["-t", "2", "-N", "3"]).contains("-t 2"));
+}
+
+#[test]
 fn huge_pages_are_requested_unless_an_option_refuses_them() {
     let huge_pages = |args: &[&str]| settings(args).engine.huge_pages;
     assert_eq!(huge_pages(&[]), HugePages::Requested);
