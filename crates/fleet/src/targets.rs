@@ -4,12 +4,13 @@
 //! |---|---|
 //! | `HOST`, `HOST:PORT`, `[IPV6]:PORT`, a path | this server |
 //! | `file:PATH` | those in a file: see `target_file` |
-//! | `dns:HOST[:PORT]` | one for each address of the host (A and AAAA records) |
+//! | `dns:HOST[:PORT]` | one for each address of the host (A or AAAA records) |
 //! | `srv:NAME` | the hosts and ports of the name's SRV records (RFC 2782) |
 
 use crate::target_file;
 use slabwise_client::{DEFAULT_PORT, ServerAddress};
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -125,7 +126,8 @@ fn servers_of(target: &Target) -> Result<Vec<ServerAddress>, TargetError> {
             parsed.map_err(|reason| TargetError::Content { path: path.clone(), reason })
         }
         Target::Dns { host, port } => {
-            let mut found = slabwise_names::resolve(host, *port).map_err(TargetError::Name)?;
+            let found = slabwise_names::resolve(host, *port).map_err(TargetError::Name)?;
+            let mut found = of_one_kind(found);
             // A name server returns the addresses in another order each time.
             found.sort();
             Ok(found.iter().map(|address| ServerAddress::Tcp(address.to_string())).collect())
@@ -138,10 +140,18 @@ fn servers_of(target: &Target) -> Result<Vec<ServerAddress>, TargetError> {
     }
 }
 
+/// Returns the IPv4 addresses, or the IPv6 addresses if there are more of them. A server that has an address of each kind
+/// is then listed once.
+fn of_one_kind(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let (ipv4, ipv6): (Vec<_>, Vec<_>) = addresses.into_iter().partition(SocketAddr::is_ipv4);
+    if ipv6.len() > ipv4.len() { ipv6 } else { ipv4 }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{SERVERS_MAX, Target, TargetError, servers};
+    use super::{SERVERS_MAX, Target, TargetError, of_one_kind, servers};
     use slabwise_client::ServerAddress;
+    use std::net::SocketAddr;
 
     fn tcp(address: &str) -> ServerAddress {
         ServerAddress::Tcp(address.to_owned())
@@ -166,6 +176,18 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Target>().ok(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_server_with_two_kinds_of_addresses_is_listed_once() {
+        let listed = |texts: &[&str]| {
+            let addresses = texts.iter().map(|it| it.parse().expect("an address")).collect();
+            of_one_kind(addresses).iter().map(SocketAddr::to_string).collect::<Vec<_>>()
+        };
+        let (a, b) = (["10.0.0.1:1", "[::1]:1"], ["10.0.0.2:1", "[::2]:1"]);
+        assert_eq!(listed(&[a, b].concat()), ["10.0.0.1:1", "10.0.0.2:1"]);
+        assert_eq!(listed(&["10.0.0.1:1", "[::1]:1", "[::2]:1"]), ["[::1]:1", "[::2]:1"]);
+        assert_eq!(listed(&["[::1]:1"]), ["[::1]:1"]);
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! write. A pin is released as soon as the last byte of its value is written. [`Out::pending_bytes`] is the number of
 //! bytes that are not written yet. A session appends no further reply while [`Out::is_full`] is true.
 
-use crate::os::sys;
+use crate::os::sockets;
 use crate::shared::{PINNED_VALUE_LEN_MIN, ReplyBytes};
 use slabwise_engine::{ItemView, Pinned};
 use std::collections::VecDeque;
@@ -112,11 +112,11 @@ pub trait Sink {
 
 impl Sink for BorrowedFd<'_> {
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        sys::send(*self, bytes)
+        sockets::send(*self, bytes)
     }
 
     fn send_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        sys::send_vectored(*self, slices)
+        sockets::send_vectored(*self, slices)
     }
 }
 

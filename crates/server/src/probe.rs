@@ -4,7 +4,7 @@
 //! server answers with status 200, and 1 otherwise.
 
 use crate::config::EXIT_USAGE;
-use crate::os::sys;
+use crate::os::sockets;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -69,7 +69,7 @@ fn fail(address: &str, reason: &str) -> ExitCode {
 fn ask(address: &str, path: &str) -> io::Result<(u16, String)> {
     let file = address.strip_prefix("unix:").or(address.starts_with('/').then_some(address));
     if let Some(file) = file {
-        return exchange(UnixStream::from(sys::connect_unix(Path::new(file), TIMEOUT)?), path);
+        return exchange(UnixStream::from(sockets::connect_unix(Path::new(file), TIMEOUT)?), path);
     }
     // `:PORT` and `*:PORT` are addresses of all interfaces, loopback included.
     let address = match address.split_once(':') {

@@ -20,6 +20,9 @@ pub struct Options {
     /// Memory limit of the server in MiB (-m) [default: random]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
     pub memory: Option<u64>,
+    /// Interface by which the server waits, receives and sends (-o io) [default: random]
+    #[arg(long, value_name = "KIND", value_parser = ["epoll", "io_uring", "auto"])]
+    pub io: Option<String>,
     /// Number of rounds after which the campaign ends, even before its duration [default: no limit]
     #[arg(long, value_name = "N")]
     pub rounds: Option<u64>,
@@ -65,6 +68,7 @@ impl Options {
             seed: _,
             duration,
             memory,
+            io,
             rounds,
             server_rounds,
             first_server: _,
@@ -92,6 +96,7 @@ impl Options {
         add_changed("fault-threads", fault_threads.to_string(), default.fault_threads.to_string());
         add_changed("slow-factor", slow_factor.to_string(), default.slow_factor.to_string());
         memory.iter().for_each(|mib| add("memory", mib.to_string()));
+        io.iter().for_each(|kind| add("io", kind.clone()));
         rounds.iter().for_each(|rounds| add("rounds", rounds.to_string()));
         huge_one_in.iter().for_each(|number| add("huge-one-in", number.to_string()));
         if *ignore_memory {
@@ -140,7 +145,7 @@ mod tests {
     #[test]
     fn a_run_is_repeated_with_every_option() {
         let given = "campaign/--server/a b/--seed/7/--duration/2m/--memory/64/--rounds/5/--server-rounds/0\
-                     /--first-server/3/--huge-one-in/9/--reply-timeout/30s/--faults/warm restart/--clients/2\
+                     /--first-server/3/--io/io_uring/--huge-one-in/9/--reply-timeout/30s/--faults/warm restart/--clients/2\
                      /--fault-threads/0/--ignore-memory/--slow-factor/10";
         let (options, repeated) = parse_and_repeat(given, 3);
         let name = "campaign".to_owned();

@@ -10,7 +10,7 @@ use crate::faults::{self, Scene};
 use crate::keys::{Keys, Lengths};
 use crate::options::Options;
 use crate::report;
-use crate::server::{Configuration, Host, console};
+use crate::server::{Configuration, Host, ServerKind, console};
 use crate::udp::{self, UdpClient};
 use crate::value::Values;
 use crate::world::World;
@@ -103,8 +103,12 @@ impl Campaign<'_> {
         let seed = mix(self.seed ^ mix(server));
         let mut random = Random::new(seed);
         let memory_mib = self.draw_memory_mib(&mut random);
+        let kind = match self.is_memcached {
+            true => ServerKind::Memcached,
+            false => ServerKind::Slabwise { io: self.options.io.as_deref() },
+        };
         let configuration =
-            Configuration::draw(server, self.program, memory_mib, self.is_memcached, &mut random);
+            Configuration::draw(server, self.program, memory_mib, &kind, &mut random);
         println!("server {server}: {}", configuration.describe());
         let lengths = self.lengths(configuration.item_size_max, memory_mib);
         let tolerance = self.scaled(EXPIRY_TOLERANCE).as_nanos() as u64;

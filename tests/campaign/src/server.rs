@@ -14,6 +14,15 @@ use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
 
+/// What the program is.
+pub enum ServerKind<'a> {
+    Memcached,
+    Slabwise {
+        /// The value of `-o io`; `None` for a random one.
+        io: Option<&'a str>,
+    },
+}
+
 /// How a server is started.
 #[derive(Clone, Debug)]
 pub struct Configuration {
@@ -38,7 +47,7 @@ impl Configuration {
         server: u64,
         program: &Path,
         memory_mib: u64,
-        is_memcached: bool,
+        kind: &ServerKind<'_>,
         random: &mut Random,
     ) -> Configuration {
         let mut item_size_max = MIB;
@@ -51,11 +60,14 @@ impl Configuration {
             item_size_max = size_mib * MIB;
             add(&["-I", &format!("{size_mib}m")]);
         }
-        if !is_memcached {
+        if let ServerKind::Slabwise { io } = kind {
             add(&["-o", "debug_commands"]);
             let choose = |random: &mut Random, from: &[&'static str]| {
                 from[random.below(from.len() as u64) as usize]
             };
+            // The kernel may not allow io_uring: `auto` then is epoll.
+            let io = io.unwrap_or_else(|| choose(random, &["epoll", "auto"]));
+            add(&["-o", &format!("io={io}")]);
             let options = choose(
                 random,
                 &[
@@ -79,6 +91,7 @@ impl Configuration {
         }
         // The memory file occupies the whole memory from the start.
         // memcached needs more than 39 MiB for one.
+        let is_memcached = matches!(kind, ServerKind::Memcached);
         let memory_mib_min = if is_memcached { 64 } else { 1 };
         let has_memory_file =
             (memory_mib_min..=1024).contains(&memory_mib) && server.is_multiple_of(2);

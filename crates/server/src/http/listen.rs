@@ -2,7 +2,7 @@
 
 use crate::config::{HttpAddress, HttpSettings};
 use crate::os::inherited::PORT_IN_USE_REMEDY;
-use crate::os::sys;
+use crate::os::sockets;
 use rustix::net::SocketType;
 use std::fmt;
 use std::io;
@@ -61,16 +61,17 @@ impl Listener {
             HttpAddress::Unix { path, mode } => {
                 // The address may have changed since the earlier process bound its socket.
                 // `bind_unix` replaces the file of a socket, but another server may listen on it.
-                let inherited = inherited
-                    .filter(|it| sys::local_path(it.as_fd()).as_deref() == Some(path.as_path()));
+                let inherited = inherited.filter(|it| {
+                    sockets::local_path(it.as_fd()).as_deref() == Some(path.as_path())
+                });
                 if inherited.is_none() && UnixStream::connect(path).is_ok() {
                     return Err(unavailable(io::ErrorKind::AddrInUse.into()));
                 }
                 // The file of an inherited socket belongs to the earlier process until this one serves.
                 let file = inherited.is_none().then(|| SocketFile(path.clone()));
-                let bind = || sys::bind_unix(path, SocketType::STREAM, *mode);
+                let bind = || sockets::bind_unix(path, SocketType::STREAM, *mode);
                 let socket = inherited.map_or_else(bind, Ok).map_err(unavailable)?;
-                sys::listen(socket.as_fd(), BACKLOG).map_err(unavailable)?;
+                sockets::listen(socket.as_fd(), BACKLOG).map_err(unavailable)?;
                 let socket = UnixListener::from(socket);
                 socket.set_nonblocking(true).map_err(unavailable)?;
                 Ok(Listener { socket: Socket::Unix(socket), has_tls: false, file })
@@ -81,10 +82,10 @@ impl Listener {
                 if is_open && !http.is_insecure {
                     require_protection(http, has_tls).map_err(BindError::Unsafe)?;
                 }
-                let inherited = inherited.filter(|it| sys::is_bound_to(it.as_fd(), &resolved));
-                let bind = || sys::bind_tcp(&resolved);
+                let inherited = inherited.filter(|it| sockets::is_bound_to(it.as_fd(), &resolved));
+                let bind = || sockets::bind_tcp(&resolved);
                 let socket = inherited.map_or_else(bind, Ok).map_err(unavailable)?;
-                sys::listen(socket.as_fd(), BACKLOG).map_err(unavailable)?;
+                sockets::listen(socket.as_fd(), BACKLOG).map_err(unavailable)?;
                 let socket = TcpListener::from(socket);
                 socket.set_nonblocking(true).map_err(unavailable)?;
                 let has_tls = has_tls && is_open;
@@ -128,7 +129,7 @@ impl Listener {
             }
             // The listener of an inherited socket has no file.
             Socket::Unix(socket) => {
-                let path = sys::local_path(socket.as_fd()).unwrap_or_default();
+                let path = sockets::local_path(socket.as_fd()).unwrap_or_default();
                 format!("unix:{}", path.display())
             }
         }

@@ -12,7 +12,7 @@ use super::mailbox::{Mailbox, NewConnection};
 use super::signals::SignalHandler;
 use crate::config::{ListenSecurity, Protocol};
 use crate::handover::MovedConnection;
-use crate::os::sys;
+use crate::os::{sockets, sys};
 use crate::shared::{Address, ClientState, Shared};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
@@ -143,7 +143,7 @@ impl<'e> Acceptor<'e> {
             if is_full && !rejects_when_full {
                 return self.pause(open, u64::MAX);
             }
-            let (socket, peer) = match sys::accept(self.listeners[index].socket.as_fd()) {
+            let (socket, peer) = match sockets::accept(self.listeners[index].socket.as_fd()) {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if sys::is_out_of_descriptors(&error) => {
@@ -161,7 +161,7 @@ impl<'e> Acceptor<'e> {
             if is_full {
                 self.shared.counters.rejected_connections.fetch_add(1, Ordering::Relaxed);
                 // An error is ignored, because the client may have closed the connection.
-                let _ = sys::send(socket.as_fd(), TOO_MANY_CONNECTIONS_REPLY);
+                let _ = sockets::send(socket.as_fd(), TOO_MANY_CONNECTIONS_REPLY);
             } else {
                 self.send_to_worker(
                     index,
@@ -177,10 +177,10 @@ impl<'e> Acceptor<'e> {
     pub fn adopt(&mut self, connections: Vec<MovedConnection>) {
         let connections_max = u64::from(self.shared.settings.connections_max);
         for MovedConnection { socket, protocol, has_logged_in } in connections {
-            let (peer, local) = sys::addresses(socket.as_fd());
+            let (peer, local) = sockets::addresses(socket.as_fd());
             let peer = peer.map_or(Address::UnixClient, Address::Internet);
             let local = local.map_or_else(
-                || Address::Unix(sys::local_path(socket.as_fd()).unwrap_or_default()),
+                || Address::Unix(sockets::local_path(socket.as_fd()).unwrap_or_default()),
                 Address::Internet,
             );
             if self.open_connections() >= connections_max || self.requires_tls(&local) {
@@ -210,7 +210,7 @@ impl<'e> Acceptor<'e> {
         let listener = &self.listeners[index];
         let local = match &listener.address {
             Address::Internet(bound) => {
-                Address::Internet(sys::local_address(socket.as_fd()).unwrap_or(*bound))
+                Address::Internet(sockets::local_address(socket.as_fd()).unwrap_or(*bound))
             }
             unix => unix.clone(),
         };
@@ -284,7 +284,7 @@ impl<'e> Acceptor<'e> {
     /// Sets the maximum number of pending connections of every listener.
     fn set_backlog(&self, backlog: i32) {
         for listener in &self.listeners {
-            if let Err(error) = sys::listen(listener.socket.as_fd(), backlog) {
+            if let Err(error) = sockets::listen(listener.socket.as_fd(), backlog) {
                 tracing::warn!("cannot change the backlog of {}: {error}", listener.address);
             }
         }

@@ -4,7 +4,7 @@ use crate::config::{Listen, ListenAddress, ListenSecurity, Protocol, Settings};
 use crate::handover::{self, SocketKind};
 use crate::os::inherited::{InheritedSockets, PORT_IN_USE_REMEDY};
 use crate::os::service::{self, PassedSocket};
-use crate::os::sys;
+use crate::os::sockets;
 use crate::shared::Address;
 use rustix::net::SocketType;
 use std::io::{self, Write};
@@ -206,9 +206,9 @@ fn listen_unix(
     settings: &Settings,
     inherited: Option<OwnedFd>,
 ) -> io::Result<Listener> {
-    let bind = || sys::bind_unix(path, SocketType::STREAM, mode);
+    let bind = || sockets::bind_unix(path, SocketType::STREAM, mode);
     let socket = inherited.map_or_else(bind, Ok)?;
-    sys::listen(socket.as_fd(), settings.listen_backlog)?;
+    sockets::listen(socket.as_fd(), settings.listen_backlog)?;
     let address = Address::Unix(path.to_owned());
     let (security, protocol) = (ListenSecurity::Plain, settings.protocol);
     Ok(Listener { socket, address, security, protocol })
@@ -265,9 +265,9 @@ fn listen_tcp(
     backlog: i32,
     inherited: Option<OwnedFd>,
 ) -> io::Result<Listener> {
-    let socket = inherited.map_or_else(|| sys::bind_tcp(resolved), Ok)?;
-    sys::listen(socket.as_fd(), backlog)?;
-    let bound = sys::local_address(socket.as_fd()).unwrap_or(*resolved);
+    let socket = inherited.map_or_else(|| sockets::bind_tcp(resolved), Ok)?;
+    sockets::listen(socket.as_fd(), backlog)?;
+    let bound = sockets::local_address(socket.as_fd()).unwrap_or(*resolved);
     let &ListenAddress { security, protocol, .. } = address;
     Ok(Listener { socket, address: Address::Internet(bound), security, protocol })
 }
@@ -278,7 +278,8 @@ fn bind_udp(
     count: usize,
     inherited: Vec<OwnedFd>,
 ) -> io::Result<Vec<DatagramSocket>> {
-    let sockets = if inherited.is_empty() { sys::bind_udp(resolved, count)? } else { inherited };
-    let address = sys::local_address(sockets[0].as_fd()).unwrap_or(*resolved);
+    let sockets =
+        if inherited.is_empty() { sockets::bind_udp(resolved, count)? } else { inherited };
+    let address = sockets::local_address(sockets[0].as_fd()).unwrap_or(*resolved);
     Ok(sockets.into_iter().map(|socket| DatagramSocket { socket, address }).collect())
 }

@@ -2,7 +2,7 @@
 
 use super::event_loop::{EventLoop, Socket, SocketSink};
 use super::tls_stream::TlsStream;
-use crate::os::sys::ReceiveOutcome;
+use crate::os::sockets::ReceiveOutcome;
 use crate::out::{Flush, Out};
 use std::fmt::Display;
 use std::io;

@@ -28,8 +28,7 @@
 
 use super::event_loop::{EventLoop, Socket, SocketSink};
 use super::tls_state::TlsState;
-use crate::os::sys;
-use crate::os::sys::ReceiveOutcome;
+use crate::os::sockets::{self, ReceiveOutcome};
 use crate::out::{Flush, Out, Sink};
 use crate::shared::{WatchEvent, WatchLog};
 use crate::tls::TlsCounters;
@@ -236,7 +235,7 @@ impl TlsStream {
             // The server sends no reply to the last message of the handshake, so the kernel would delay the TCP
             // acknowledgment by 40 ms, and Nagle's algorithm in the client's kernel would delay the first request until
             // then. A failure is ignored, because it only costs this time.
-            let _ = sys::acknowledge_now(self.socket.as_fd());
+            let _ = sockets::acknowledge_now(self.socket.as_fd());
         }
     }
 

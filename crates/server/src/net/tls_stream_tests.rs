@@ -2,7 +2,7 @@
 
 use super::event_loop::{Epoll, Socket};
 use super::tls_stream::{RECORDS_PER_CALL_MAX, TlsStream};
-use crate::os::sys::ReceiveOutcome;
+use crate::os::sockets::ReceiveOutcome;
 use crate::out::{Flush, Out};
 use crate::shared::WatchLog;
 use crate::tls::tests::certificates::{Authority, CertificateFiles};

@@ -36,7 +36,7 @@
 
 use super::listen::DatagramSocket;
 use super::round::{AfterRound, OutPool, WorkerCore};
-use crate::os::sys;
+use crate::os::sockets;
 use crate::out::{Flush, Out};
 use crate::session::{Next, Session};
 use crate::shared::{Client, ClientState};
@@ -175,7 +175,7 @@ impl<'e> UdpSocket<'e> {
 
     /// Receives a datagram and makes a session for it.
     fn receive<L>(&mut self, worker: &mut WorkerCore<'e, L>) -> ReceiveEnd {
-        let (count, peer) = match sys::receive_datagram(self.socket.as_fd(), &mut self.buffer) {
+        let (count, peer) = match sockets::receive_datagram(self.socket.as_fd(), &mut self.buffer) {
             Ok((count, Some(peer))) => (count, peer),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.readable = false;
@@ -345,7 +345,7 @@ impl<'e> ReplyMessage<'e> {
         while self.next_sequence < self.total {
             let mut datagram = [0; DATAGRAM_LEN_MAX];
             let len = self.compose(&mut datagram);
-            match sys::send_datagram(socket, &datagram[..len], peer) {
+            match sockets::send_datagram(socket, &datagram[..len], peer) {
                 Ok(()) => sent_bytes += len,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return (Flush::Blocked, sent_bytes);

@@ -63,8 +63,8 @@ pub fn listen(path: &Path) -> io::Result<OwnedFd> {
         }
         Err(_) => {}
     }
-    let socket = super::sys::bind_unix(path, SocketType::SEQPACKET, 0o600)?;
-    super::sys::listen(socket.as_fd(), 8)?;
+    let socket = super::sockets::bind_unix(path, SocketType::SEQPACKET, 0o600)?;
+    super::sockets::listen(socket.as_fd(), 8)?;
     Ok(socket)
 }
 

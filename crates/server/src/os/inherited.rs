@@ -1,7 +1,7 @@
 //! The listening sockets that a running server has handed over to this process.
 
 use super::service::{self, PassedSocket};
-use super::sys;
+use super::sockets;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -35,7 +35,7 @@ impl InheritedSockets {
     /// True if a socket that was not taken has this port.
     pub fn has_port(&self, port: u16) -> bool {
         let addresses = self.stream.iter().chain(&self.datagram);
-        addresses.filter_map(|it| sys::local_address(it.as_fd())).any(|it| it.port() == port)
+        addresses.filter_map(|it| sockets::local_address(it.as_fd())).any(|it| it.port() == port)
     }
 
     /// Returns the socket that listens at this TCP address. Port 0 means any port.
@@ -45,7 +45,8 @@ impl InheritedSockets {
 
     /// Returns the socket that listens at this path.
     pub fn take_unix(&mut self, path: &Path) -> Option<OwnedFd> {
-        let is_bound = |socket: &OwnedFd| sys::local_path(socket.as_fd()).as_deref() == Some(path);
+        let is_bound =
+            |socket: &OwnedFd| sockets::local_path(socket.as_fd()).as_deref() == Some(path);
         let index = self.stream.iter().position(is_bound)?;
         Some(self.stream.swap_remove(index))
     }
@@ -53,7 +54,7 @@ impl InheritedSockets {
     /// Returns all UDP sockets that are bound to this address. Port 0 means any port.
     pub fn take_udp(&mut self, address: &SocketAddr) -> Vec<OwnedFd> {
         let Some(first) = take(&mut self.datagram, address) else { return Vec::new() };
-        let bound = sys::local_address(first.as_fd()).unwrap_or(*address);
+        let bound = sockets::local_address(first.as_fd()).unwrap_or(*address);
         let mut sockets = vec![first];
         sockets.extend(std::iter::from_fn(|| take(&mut self.datagram, &bound)));
         sockets
@@ -70,6 +71,6 @@ impl InheritedSockets {
 }
 
 fn take(sockets: &mut Vec<OwnedFd>, address: &SocketAddr) -> Option<OwnedFd> {
-    let index = sockets.iter().position(|it| sys::is_bound_to(it.as_fd(), address))?;
+    let index = sockets.iter().position(|it| sockets::is_bound_to(it.as_fd(), address))?;
     Some(sockets.remove(index))
 }

@@ -1,4 +1,4 @@
-//! Everything that depends on the operating system: system calls ([`sys`]); io_uring ([`uring`]); the users of the system
+//! Everything that depends on the operating system: system calls ([`sys`], [`sockets`]); io_uring ([`uring`]); the users of the system
 //! ([`users`]); limits, user, log and pid file of the process ([`process`]); the service manager that starts the process
 //! ([`service`]); the limits of its memory ([`memory_limits`]); the memory file ([`restart`]); and the
 //! confinement of the process ([`confine`]).
@@ -10,6 +10,7 @@ pub mod memory_limits;
 pub mod process;
 pub mod restart;
 pub mod service;
+pub mod sockets;
 #[allow(unsafe_code)]
 pub mod sys;
 #[allow(unsafe_code)]

@@ -11,7 +11,7 @@
 //! The crate sd-notify opens a socket for each notification, which a confined process (`-o drop_privileges`) must not do.
 //! So this module has one socket for all notifications.
 
-use super::sys;
+use super::{sockets, sys};
 use rustix::net::sockopt;
 use rustix::net::{AddressFamily, SocketType};
 use std::io;
@@ -55,14 +55,14 @@ pub(super) fn classify(socket: OwnedFd) -> Result<PassedSocket, String> {
     let kind = sockopt::socket_type(&socket).map_err(|error| format!("{unusable} ({error})"))?;
     let listens = sockopt::socket_acceptconn(&socket).unwrap_or(false);
     rustix::io::ioctl_fionbio(&socket, true).map_err(|error| error.to_string())?;
-    match (family, kind, sys::local_address(socket.as_fd())) {
+    match (family, kind, sockets::local_address(socket.as_fd())) {
         (_, SocketType::STREAM, Some(address)) if listens => {
-            sys::set_tcp_options(socket.as_fd()).map_err(|error| error.to_string())?;
+            sockets::set_tcp_options(socket.as_fd()).map_err(|error| error.to_string())?;
             Ok(PassedSocket::Tcp(socket, address))
         }
         (_, SocketType::DGRAM, Some(address)) => Ok(PassedSocket::Udp(socket, address)),
         (AddressFamily::UNIX, SocketType::STREAM, None) if listens => {
-            let path = sys::local_path(socket.as_fd()).unwrap_or_default();
+            let path = sockets::local_path(socket.as_fd()).unwrap_or_default();
             Ok(PassedSocket::Unix(socket, path))
         }
         _ => Err(unusable.to_owned()),

@@ -14,6 +14,7 @@ mod replies;
 mod state;
 mod uploads;
 mod watch;
+mod worker_context;
 
 pub use connections::{
     Address, Client, ClientState, ConnectionCounts, ConnectionTable, TrafficCounts,
@@ -28,8 +29,9 @@ pub(crate) use replies::{
     BUFFERED_BYTES_MAX, BUFFERED_BYTES_MIN, PINNED_VALUE_LEN_MIN, SHARE_BYTES_MIN,
 };
 pub use replies::{ReplyBytes, SLOW_NANOS_MIN};
-pub(crate) use state::READ_BUFFER_BYTES;
-pub use state::{RoundCounts, Shared, Wake, WorkerContext};
+pub use state::{Shared, Wake};
 pub use uploads::UploadTicket;
 pub(crate) use watch::WATCHERS_MAX;
 pub use watch::{CloseReason, WatchCounts, WatchEvent, WatchLog, Watcher};
+pub(crate) use worker_context::READ_BUFFER_BYTES;
+pub use worker_context::{RoundCounts, WorkerContext};

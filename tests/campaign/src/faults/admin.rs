@@ -1,5 +1,6 @@
 //! Commands that change the server while it works: page moves, class tables, flushes, settings, the clock.
 
+use super::process::needs_free_space;
 use super::{FaultError, Scene};
 use crate::checker::history::Span;
 use std::time::Duration;
@@ -142,6 +143,8 @@ pub(super) fn change_memory_limit(scene: &mut Scene<'_>) -> Result<(), FaultErro
             "OK" => scene.count(),
             // memcached refuses the command with -e.
             _ if scene.world.is_memcached => {}
+            // Another fault has filled the file system of the memory file.
+            "SERVER_ERROR" if needs_free_space(&reply) => {}
             _ => return Err(FaultError::Wrong(format!("{command} has the reply {reply:?}"))),
         }
         let millis = scene.random.below(2000);

@@ -14,7 +14,7 @@ use super::{Connection, Phase};
 use crate::net::event_loop::EventLoop;
 use crate::net::round::WorkerCore;
 use crate::net::stream::Stream;
-use crate::os::sys::ReceiveOutcome;
+use crate::os::sockets::ReceiveOutcome;
 use crate::out::Out;
 use std::io;
 

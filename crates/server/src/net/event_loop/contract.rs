@@ -1,6 +1,6 @@
 //! The trait [`EventLoop`], and the types of its functions. The parent module describes the contract.
 
-use crate::os::sys::ReceiveOutcome;
+use crate::os::sockets::ReceiveOutcome;
 use crate::out::Sink;
 use std::io::{self, IoSlice, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

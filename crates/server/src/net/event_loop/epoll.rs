@@ -4,7 +4,7 @@
 //! round of a client needs two system calls: one to receive, and one to send.
 
 use super::contract::{Await, EventLoop, Ready, Socket, Source};
-use crate::os::sys::{self, ReceiveOutcome};
+use crate::os::sockets::{self, ReceiveOutcome};
 use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
@@ -127,19 +127,19 @@ impl EventLoop for Epoll {
         [first, second]: [&mut [u8]; 2],
     ) -> io::Result<ReceiveOutcome> {
         if first.is_empty() {
-            sys::receive(socket.as_fd(), second)
+            sockets::receive(socket.as_fd(), second)
         } else {
-            sys::receive_into_two(socket.as_fd(), first, second)
+            sockets::receive_into_two(socket.as_fd(), first, second)
         }
     }
 
     #[inline]
     fn send(&mut self, socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
-        sys::send(socket.as_fd(), bytes)
+        sockets::send(socket.as_fd(), bytes)
     }
 
     fn send_vectored(&mut self, socket: &Socket, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        sys::send_vectored(socket.as_fd(), slices)
+        sockets::send_vectored(socket.as_fd(), slices)
     }
 }
 

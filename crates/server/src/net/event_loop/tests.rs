@@ -1,8 +1,8 @@
 //! Tests of the contract of [`EventLoop`], for each implementation.
 
 use super::{Await, Epoll, EventLoop, Ready, Socket, Source, Uring};
-use crate::os::sys::{self, ReceiveOutcome};
-use crate::os::uring;
+use crate::os::sockets::ReceiveOutcome;
+use crate::os::{sys, uring};
 use slabwise_base::Random;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
