@@ -98,17 +98,20 @@ impl Campaign<'_> {
         self.options.memory.unwrap_or(drawn)
     }
 
+    fn kind(&self) -> ServerKind<'_> {
+        match self.is_memcached {
+            true => ServerKind::Memcached,
+            false => ServerKind::Slabwise { io: self.options.io.as_deref() },
+        }
+    }
+
     /// Runs one server for some rounds.
     fn run_server(&self, server: u64, rounds: &mut u64) -> bool {
         let seed = mix(self.seed ^ mix(server));
         let mut random = Random::new(seed);
         let memory_mib = self.draw_memory_mib(&mut random);
-        let kind = match self.is_memcached {
-            true => ServerKind::Memcached,
-            false => ServerKind::Slabwise { io: self.options.io.as_deref() },
-        };
         let configuration =
-            Configuration::draw(server, self.program, memory_mib, &kind, &mut random);
+            Configuration::draw(server, self.program, memory_mib, &self.kind(), &mut random);
         println!("server {server}: {}", configuration.describe());
         let lengths = self.lengths(configuration.item_size_max, memory_mib);
         let tolerance = self.scaled(EXPIRY_TOLERANCE).as_nanos() as u64;
