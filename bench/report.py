@@ -127,7 +127,7 @@ def wire(found):
     return (
         "User and system time of the server process per request, on one core; the load generator has the other cores.\n"
         "Each server has the number of worker threads that it starts by default on this core: "
-        f"{rate['workers']['memcached']} in memcached, {rate['workers']['slabwise']} in\nslabwise. `bench/io --threads N` "
+        f"{found['workers']['memcached']} in memcached, {found['workers']['slabwise']} in\nslabwise. `bench/io --threads N` "
         "compares the servers with the same number. Values of 100 B unless the row names a size.\n"
         f"The runs of a pair follow each other; the ratio is the median of {len(found['requests'][0]['pairs_us'])} pairs.\n\n"
         + table(["request", "memcached, us", "slabwise, us", "ratio", "ratios"], lines)

@@ -16,7 +16,7 @@ import servers
 from pace_table import progress
 
 KINDS = ("memcached", "slabwise")
-PAIRS, RATE_PAIRS = 9, 15
+PAIRS, RATE_PAIRS = 25, 25
 MEMORY_MIB = 1024
 # The requests of a replay at half of the top rate, and at the top rate.
 RATE_REQUESTS = 150_000
@@ -143,7 +143,16 @@ def measure(effort):
             rows += group_rows(group, effort)
         except TlsMissing as error:
             progress(f"without the cases over TLS: {error}")
-    return {"requests": rows, "rate": measure_rate(effort)}
+    return {"workers": default_workers(), "requests": rows, "rate": measure_rate(effort)}
+
+
+def default_workers():
+    """Returns the number of workers that each server starts by default on its core."""
+    running = start(PLAIN)
+    try:
+        return {kind: int(server.stats()["threads"]) for kind, server in running.items()}
+    finally:
+        stop(running)
 
 
 class TlsMissing(Exception):
@@ -185,11 +194,10 @@ def group_rows(group, effort):
 
 def measure_rate(effort):
     """Measures round-trip times and processor time at half of the highest rate of memcached: one request at a time, ten
-    gets for each set. Also returns the number of workers that each server starts by default on this core."""
+    gets for each set."""
     load = {"connections": servers.CONNECTIONS, "pipeline": 1, "requests": max(int(RATE_REQUESTS * effort), 1_000)}
     running = start(PLAIN)
     try:
-        workers = {kind: int(server.stats()["threads"]) for kind, server in running.items()}
         top = running["memcached"].load("mixed", **load)
         rate = int(top["requests"] / top["seconds"] / 2)
         pairs = []
@@ -200,7 +208,7 @@ def measure_rate(effort):
             progress(f"at {rate} requests/s: {pairs[-1]}")
     finally:
         stop(running)
-    return {"requests_per_second": rate, "workers": workers, "pairs": pairs}
+    return {"requests_per_second": rate, "pairs": pairs}
 
 
 def timed(server, **load):

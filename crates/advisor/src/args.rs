@@ -32,7 +32,7 @@ use std::time::Duration;
 )]
 pub struct Args {
     /// Server: HOST, HOST:PORT, [IPV6]:PORT or the path of a Unix socket; the default port is 11211. Or a list of servers:
-    /// file:PATH (a server in each line, or a JSON or YAML file of Prometheus), dns:HOST[:PORT] (each address of a host), or
+    /// file:PATH (a server in each line, or a JSON or YAML file of Prometheus), dns:HOST[:PORT] (the addresses of a host), or
     /// srv:NAME (SRV records). Give it once for each server or list
     #[arg(long = "server", value_name = "ADDRESS", required = true)]
     pub servers: Vec<Target>,

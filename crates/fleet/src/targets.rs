@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `HOST`, `HOST:PORT`, `[IPV6]:PORT`, a path | this server |
 //! | `file:PATH` | those in a file: see `target_file` |
-//! | `dns:HOST[:PORT]` | one for each address of the host (A or AAAA records) |
+//! | `dns:HOST[:PORT]` | one for each address of the host (A records, or AAAA records) |
 //! | `srv:NAME` | the hosts and ports of the name's SRV records (RFC 2782) |
 
 use crate::target_file;
@@ -24,7 +24,7 @@ pub enum Target {
     Server(ServerAddress),
     /// The servers in a file.
     File(PathBuf),
-    /// The servers at all addresses of a host.
+    /// The servers at the addresses of a host.
     Dns {
         /// The name of the host.
         host: String,
@@ -127,10 +127,7 @@ fn servers_of(target: &Target) -> Result<Vec<ServerAddress>, TargetError> {
         }
         Target::Dns { host, port } => {
             let found = slabwise_names::resolve(host, *port).map_err(TargetError::Name)?;
-            let mut found = of_one_kind(found);
-            // A name server returns the addresses in another order each time.
-            found.sort();
-            Ok(found.iter().map(|address| ServerAddress::Tcp(address.to_string())).collect())
+            Ok(servers_at(&found))
         }
         Target::Srv(name) => {
             let found = slabwise_names::services(name).map_err(TargetError::Name)?;
@@ -140,18 +137,23 @@ fn servers_of(target: &Target) -> Result<Vec<ServerAddress>, TargetError> {
     }
 }
 
-/// Returns the IPv4 addresses, or the IPv6 addresses if there are more of them. A server that has an address of each kind
-/// is then listed once.
-fn of_one_kind(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
-    let (ipv4, ipv6): (Vec<_>, Vec<_>) = addresses.into_iter().partition(SocketAddr::is_ipv4);
-    if ipv6.len() > ipv4.len() { ipv6 } else { ipv4 }
+/// Returns the servers at the addresses of a host, whose order is that of preference: those at the IPv4 or at the IPv6
+/// addresses, of which the host has more, or else the preferred ones. A server that has an address of each kind is then listed
+/// once.
+fn servers_at(addresses: &[SocketAddr]) -> Vec<ServerAddress> {
+    let prefers_ipv4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
+    let (preferred, others): (Vec<SocketAddr>, Vec<SocketAddr>) =
+        addresses.iter().partition(|it| it.is_ipv4() == prefers_ipv4);
+    let mut listed = if others.len() > preferred.len() { others } else { preferred };
+    // A name server returns the addresses in another order each time.
+    listed.sort();
+    listed.iter().map(|address| ServerAddress::Tcp(address.to_string())).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{SERVERS_MAX, Target, TargetError, of_one_kind, servers};
+    use super::{SERVERS_MAX, Target, TargetError, servers, servers_at};
     use slabwise_client::ServerAddress;
-    use std::net::SocketAddr;
 
     fn tcp(address: &str) -> ServerAddress {
         ServerAddress::Tcp(address.to_owned())
@@ -180,14 +182,18 @@ mod tests {
 
     #[test]
     fn a_server_with_two_kinds_of_addresses_is_listed_once() {
-        let listed = |texts: &[&str]| {
-            let addresses = texts.iter().map(|it| it.parse().expect("an address")).collect();
-            of_one_kind(addresses).iter().map(SocketAddr::to_string).collect::<Vec<_>>()
+        let check = |addresses: &[&str], listed: &[&str]| {
+            let addresses: Vec<_> =
+                addresses.iter().map(|it| it.parse().expect("an address")).collect();
+            let listed: Vec<_> = listed.iter().map(|it| tcp(it)).collect();
+            assert_eq!(servers_at(&addresses), listed, "{addresses:?}");
         };
-        let (a, b) = (["10.0.0.1:1", "[::1]:1"], ["10.0.0.2:1", "[::2]:1"]);
-        assert_eq!(listed(&[a, b].concat()), ["10.0.0.1:1", "10.0.0.2:1"]);
-        assert_eq!(listed(&["10.0.0.1:1", "[::1]:1", "[::2]:1"]), ["[::1]:1", "[::2]:1"]);
-        assert_eq!(listed(&["[::1]:1"]), ["[::1]:1"]);
+        let (ipv4, ipv6) = (["10.0.0.1:1", "10.0.0.2:1"], ["[::1]:1", "[::2]:1"]);
+        check(&["10.0.0.2:1", "[::2]:1", "10.0.0.1:1", "[::1]:1"], &ipv4);
+        check(&["[::2]:1", "10.0.0.2:1", "[::1]:1", "10.0.0.1:1"], &ipv6);
+        check(&["10.0.0.1:1", "[::1]:1", "[::2]:1"], &ipv6);
+        check(&["[::1]:1", "10.0.0.1:1", "10.0.0.2:1"], &ipv4);
+        check(&["[::1]:1"], &["[::1]:1"]);
     }
 
     #[test]

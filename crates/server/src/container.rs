@@ -10,12 +10,14 @@
 //!
 //! Invariant: the limit is at least the sum of the printed parts.
 
-use crate::config::Settings;
+use crate::config::{Settings, THREADS_DEFAULT_MAX};
 use crate::memory_model::{MemoryModel, mib};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
+/// The number of processors of the machine that runs the container: enough for the largest default number of workers.
+pub(crate) const PROCESSORS: usize = THREADS_DEFAULT_MAX;
 /// The memory that an entry of a page table maps, divided by the size of the entry.
 const MAPPED_PER_TABLE_BYTE: u64 = 4096 / 8;
 /// The memory of tables with few entries, such as those of libraries and stacks, in bytes.
@@ -29,6 +31,7 @@ Usage: slabwise memory [options of a server]
 Prints the memory request and limit for a container of a server with these
 options, and the parts of the limit. It starts no server. Request and limit are
 equal, so that the system does not evict the container for exceeding its request.
+Without -t, they are enough for four workers, the largest default.
 
   slabwise memory -m 4096 -c 4096 -o http=0.0.0.0:9150,http_insecure
 
@@ -67,10 +70,12 @@ pub(crate) fn lines(settings: &Settings) -> String {
 mod tests {
     use super::*;
     use crate::config::{Request, parse};
+    use std::io::Write;
 
     /// Returns the limit that the text names, in MiB.
     fn limit_mib(arguments: &[&str]) -> u64 {
-        let Ok(Request::Serve { settings, .. }) = parse(arguments.iter().map(Into::into)) else {
+        let options = arguments.iter().map(Into::into);
+        let Ok(Request::Serve { settings, .. }) = parse(options, Some(PROCESSORS)) else {
             panic!("{arguments:?} must start the server");
         };
         let text = lines(&settings);
@@ -92,5 +97,17 @@ mod tests {
         let more_connections = limit_mib(&["-m", "1024", "-c", "17408"]);
         let difference_kib = 16384 * (2 + 32 + 16) + 16384 * 34 / 512;
         assert!((more_connections - limit).abs_diff(difference_kib / 1024) <= 1);
+    }
+
+    #[test]
+    fn the_limit_covers_four_workers_or_those_of_the_options() {
+        let limit = limit_mib(&["-m", "1024"]);
+        assert_eq!(limit, limit_mib(&["-m", "1024", "-t", "4"]));
+        let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+        writeln!(file, "-t 16").expect("the file can be written");
+        let file = format!("conf_file={}", file.path().display());
+        let limit_of_file = limit_mib(&["-m", "1024", "-o", &file]);
+        assert!(limit_of_file > limit);
+        assert_eq!(limit_of_file, limit_mib(&["-m", "1024", "-t", "16"]));
     }
 }

@@ -40,7 +40,7 @@ pub use session::{Next, Session};
 pub use shared::{ConnectionTable, Shared, WorkerContext};
 
 use admin::commands::set_memory_limit;
-use config::{EXIT_USAGE, Request, THREADS_DEFAULT_MAX};
+use config::{EXIT_USAGE, Request};
 use handover::{Giver, MovedConnection, SocketKind, Taker};
 use http::{Early, HttpServer};
 use memory_model::MemoryModel;
@@ -92,7 +92,7 @@ fn run(
     args: impl IntoIterator<Item = OsString>,
     serve: fn(&Settings) -> Result<(), Box<dyn Error>>,
 ) -> ExitCode {
-    let settings = match read_options(args) {
+    let settings = match read_options(args, None) {
         Ok(settings) => settings,
         Err(code) => return code,
     };
@@ -108,7 +108,7 @@ fn run(
 
 /// Prints the classes of a server with these options (`slabwise classes`).
 pub fn print_classes(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    match read_options(args) {
+    match read_options(args, None) {
         Ok(settings) => {
             print!("{}", class_lines(&settings));
             ExitCode::SUCCESS
@@ -124,9 +124,7 @@ pub fn print_memory(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         print!("{}", container::HELP);
         return ExitCode::SUCCESS;
     }
-    // The container may have more processors than this machine. A later `-t` replaces this one.
-    let threads = ["-t".into(), THREADS_DEFAULT_MAX.to_string().into()];
-    match read_options(threads.into_iter().chain(args)) {
+    match read_options(args, Some(container::PROCESSORS)) {
         Ok(settings) => {
             print!("{}", container::lines(&settings));
             ExitCode::SUCCESS
@@ -136,9 +134,13 @@ pub fn print_memory(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Parses the options and prints the warnings. Returns the settings. If the options request a text such as the help, or
-/// if they are invalid, prints the text or the error and returns the exit code.
-fn read_options(args: impl IntoIterator<Item = OsString>) -> Result<Settings, ExitCode> {
-    match config::parse(args) {
+/// if they are invalid, prints the text or the error and returns the exit code. `processors` is the number of processors of
+/// the machine that will run the server; `None` means this machine.
+fn read_options(
+    args: impl IntoIterator<Item = OsString>,
+    processors: Option<usize>,
+) -> Result<Settings, ExitCode> {
+    match config::parse(args, processors) {
         Ok(Request::Print(text)) => {
             print!("{text}");
             Err(ExitCode::SUCCESS)

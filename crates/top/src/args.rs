@@ -24,7 +24,7 @@ pub const TIMEOUTS: Timeouts = Timeouts { connect: TIMEOUT, read: TIMEOUT, reply
 #[command(name = "slabwise top")]
 pub struct Args {
     /// Servers: HOST, HOST:PORT, [IPV6]:PORT or the path of a Unix socket; the default port is 11211. Or lists of servers:
-    /// file:PATH (a server in each line, or a JSON or YAML file of Prometheus), dns:HOST[:PORT] (each address of a host), or
+    /// file:PATH (a server in each line, or a JSON or YAML file of Prometheus), dns:HOST[:PORT] (the addresses of a host), or
     /// srv:NAME (SRV records)
     #[arg(value_name = "HOST[:PORT]", required = true)]
     pub servers: Vec<Target>,

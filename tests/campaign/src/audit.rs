@@ -26,6 +26,9 @@ const GROWTH_WINDOW: Duration = Duration::from_secs(3600);
 const ROWS_WITHOUT_CLIENTS: [&str; 6] =
     ["uploads", "upload_bytes", "uploads_waiting", "reply_bytes", "pinned_bytes", "gets_waiting"];
 
+/// The names under which rounds are counted.
+const ROUNDS_WITH_EPOLL: &str = "rounds with epoll";
+const ROUNDS_WITH_IO_URING: &str = "rounds with io_uring";
 /// The memory of the counts of one key prefix (`docs/memory.md`: 25 MiB for 65,536 prefixes), in bytes.
 const PREFIX_BYTES_MAX: u64 = 400;
 
@@ -130,6 +133,10 @@ impl Audit {
             self.check_growth(now)?;
         }
         if !world.is_memcached {
+            // With `-o io=auto` the server decides.
+            let settings = rows(console, "stats settings")?;
+            let is_uring = settings.get("io").is_some_and(|row| row.value == "io_uring");
+            world.counts.fault(if is_uring { ROUNDS_WITH_IO_URING } else { ROUNDS_WITH_EPOLL });
             let reply = console.ask_line("debugcheck");
             if !matches!(&reply, Ok(reply) if reply == "OK") {
                 return Err(format!(

@@ -70,6 +70,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
+/// The exit code of invalid arguments, as clap has it.
+const EXIT_USAGE: u8 = 2;
+
 fn main() -> ExitCode {
     let options = Options::parse();
     let seed = options.seed.unwrap_or_else(|| {
@@ -79,6 +82,10 @@ fn main() -> ExitCode {
     let program = options.server.clone().unwrap_or_else(default_server);
     let is_memcached =
         program.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"memcached"));
+    if is_memcached && options.io.is_some() {
+        eprintln!("campaign: memcached has no option `io`: leave --io out");
+        return ExitCode::from(EXIT_USAGE);
+    }
     if !is_memcached {
         memory_directory::enter_namespace();
     }

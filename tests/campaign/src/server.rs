@@ -65,9 +65,9 @@ impl Configuration {
             let choose = |random: &mut Random, from: &[&'static str]| {
                 from[random.below(from.len() as u64) as usize]
             };
-            // The kernel may not allow io_uring: `auto` then is epoll.
-            let io = io.unwrap_or_else(|| choose(random, &["epoll", "auto"]));
-            add(&["-o", &format!("io={io}")]);
+            // The kernel may not allow io_uring: `auto` then is epoll. A seed has the same other options with each interface.
+            let random_io = choose(random, &["epoll", "auto"]);
+            add(&["-o", &format!("io={}", io.unwrap_or(random_io))]);
             let options = choose(
                 random,
                 &[

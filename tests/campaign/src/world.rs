@@ -39,6 +39,8 @@ pub struct World {
     pub restarts: Disruptions,
     /// Faults because of which the server may refuse new connections, but keeps those that it has accepted.
     pub refusals: Disruptions,
+    /// Faults that fill the file system of the memory file.
+    pub full_file_systems: Disruptions,
     /// The seconds by which the server's clock may have jumped, and by which it certainly has.
     clock_jump_max: AtomicU64,
     clock_jump_min: AtomicU64,
@@ -77,6 +79,7 @@ impl World {
             tls,
             restarts: Disruptions::default(),
             refusals: Disruptions::default(),
+            full_file_systems: Disruptions::default(),
             clock_jump_max: AtomicU64::new(0),
             clock_jump_min: AtomicU64::new(0),
             stalls: Mutex::default(),

@@ -5,7 +5,7 @@
 //! memory, access the files of the server, and stop the background threads for the duration of a check.
 
 use crate::ops::get;
-use crate::os::sys;
+use crate::os::{sockets, sys};
 use crate::shared::WorkerContext;
 use crate::wire::text::Reply;
 use slabwise_engine::Pinned;
@@ -66,7 +66,7 @@ pub(crate) fn carry_out<'e>(
             worker.shared.check_invariants();
             reply::OK
         }
-        Debug::Misbehave if sys::open_socket().is_ok() => reply::ERROR,
+        Debug::Misbehave if sockets::open_socket().is_ok() => reply::ERROR,
         Debug::Misbehave => reply::OK,
         Debug::Attempt(operation) => match attempt(operation) {
             Ok(()) => reply::OK,
@@ -88,7 +88,7 @@ fn attempt(operation: Attempt<'_>) -> io::Result<()> {
         Attempt::Execute => Err(Command::new(HARMLESS_PROGRAM).exec()),
         Attempt::Fork => Command::new(HARMLESS_PROGRAM).status().map(drop),
         Attempt::Thread => std::thread::Builder::new().spawn(|| ()).map(drop),
-        Attempt::Socket => sys::open_socket(),
+        Attempt::Socket => sockets::open_socket(),
         Attempt::Trace => sys::become_traced(),
         Attempt::MapExecutable => sys::map_executable_memory(),
         Attempt::WorkingDirectory => std::env::current_dir().map(drop),

@@ -1,6 +1,6 @@
 //! Derives the engine's configuration from the options: memory, page size and classes.
 
-use super::settings::{Draft, Given};
+use super::draft::{Draft, Given};
 use slabwise_base::memcached;
 use slabwise_engine::{
     CHUNK_SIZE_BYTES_MIN, ClassTable, EngineConfig, MoverKind, SizeModel, SpareConfig, mover_kind,

@@ -20,6 +20,7 @@
 //! - With an option for memcached's proxy, which slabwise lacks, the server does not start.
 
 mod conf_file;
+mod draft;
 mod engine;
 mod help;
 mod http;
@@ -41,13 +42,13 @@ mod tests;
 /// The exit code if the command line is invalid: `EX_USAGE` of sysexits.h, as in memcached.
 pub const EXIT_USAGE: u8 = 64;
 
+pub(crate) use draft::THREADS_DEFAULT_MAX;
 pub(crate) use http::HOT_KEYS_MAX;
 pub use http::{HttpAddress, HttpSettings};
 pub use parse::{Request, parse, reread, with_page_size_of};
 #[cfg(test)]
 pub use report::changeable;
 pub use report::report;
-pub(crate) use settings::THREADS_DEFAULT_MAX;
 pub use settings::{
     IoChoice, IoKind, Listen, ListenAddress, ListenSecurity, Protocol, Running, Settings, Tunables,
 };

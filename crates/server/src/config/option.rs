@@ -1,6 +1,7 @@
 //! [`ServerOption`]: a row of an option table. The row defines how an option is parsed, described and reported.
 
-use super::settings::{Draft, Running};
+use super::draft::Draft;
+use super::settings::Running;
 use slabwise_engine::EvictionKind;
 
 /// A row of an option table: one option of the server.

@@ -2,11 +2,12 @@
 //! does. The option tables define what the options mean.
 
 use super::conf_file::{self, Content, Line};
+use super::draft::Draft;
 use super::help;
 use super::option::ValueKind;
 use super::paths::absolute;
 use super::resolve::resolve;
-use super::settings::{Draft, Settings};
+use super::settings::Settings;
 use super::source::{GivenOptions, Source};
 use super::table::{self, EXTENDED, FLAGS, MISSING, TLS_PREFIX};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -25,7 +26,11 @@ pub enum Request {
 }
 
 /// Parses a command line, which does not include the program's name. An error is one line that names the remedy.
-pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Request, String> {
+/// `processors` is the number of processors of the machine that will run the server; `None` means this machine.
+pub fn parse(
+    args: impl IntoIterator<Item = OsString>,
+    processors: Option<usize>,
+) -> Result<Request, String> {
     let command_line: Vec<OsString> = args.into_iter().collect();
     let matches = split(command_line.iter().cloned())?;
     if let Some(topic) = values(&matches, table::HELP).last() {
@@ -41,7 +46,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Request, String
     let file = conf_file::named_in(values(&matches, EXTENDED));
     let source =
         Source { command_line, conf_file: file.map(absolute).transpose()?, ..Source::default() };
-    let (settings, warnings) = resolve(draft(source, &matches)?)?;
+    let draft = Draft { processors, ..draft(source, &matches)? };
+    let (settings, warnings) = resolve(draft)?;
     Ok(Request::Serve { settings: Box::new(settings), warnings })
 }
 

@@ -1,6 +1,6 @@
 //! Derives the page policy, the options of profiling, and the settings of memcached's automover from the options.
 
-use super::settings::{Draft, Given};
+use super::draft::{Draft, Given};
 use slabwise_engine::EvictionKind;
 use slabwise_policy::PagePolicy;
 use slabwise_tuner::{AutomoveSettings, ProfilingOptions};

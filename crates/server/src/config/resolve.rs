@@ -1,14 +1,13 @@
 //! Derives the settings from the given options: sets the defaults that depend on other options, and rejects options
 //! that conflict.
 
+use super::draft::{Draft, Given, THREADS_DEFAULT_MAX};
 use super::engine::{engine_config, growth_factor};
 use super::http::{HttpAddress, HttpGivenAddress, HttpSettings};
 use super::listen::parse_list;
 use super::paths::absolute;
 use super::policy;
-use super::settings::{
-    Draft, Given, Listen, ListenAddress, ListenSecurity, Protocol, Settings, THREADS_DEFAULT_MAX,
-};
+use super::settings::{Listen, ListenAddress, ListenSecurity, Protocol, Settings};
 use crate::tls::{ClientCertificates, TlsSettings};
 use slabwise_engine::HugePages;
 use slabwise_policy::sizes::Method;
@@ -25,7 +24,7 @@ const THREADS_USUAL_MAX: usize = 64;
 
 /// Returns the settings and the warnings, or an error if options conflict.
 pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), String> {
-    draft.settings.threads = draft.given.threads();
+    draft.settings.threads = draft.threads();
     draft.settings.engine = engine_config(&draft)?;
     draft.settings.tunables.memory_limit_option_bytes = draft.settings.engine.memory_limit_bytes;
     draft.settings.protocol = protocol(&draft)?;
@@ -40,7 +39,7 @@ pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), Strin
     draft.settings.control_path = control_path(&draft.given)?;
     draft.settings.tunables.set_learns_classes = set_learns_classes(&draft)?;
     draft.settings.classes_method = classes_method(&draft);
-    let Draft { mut settings, given, warnings } = draft;
+    let Draft { mut settings, given, warnings, .. } = draft;
     settings.growth_factor = growth_factor(&given);
     settings.chunk_size_bytes = given.chunk_size_bytes.unwrap_or(settings.chunk_size_bytes);
     settings.move_budget = move_budget(&given);

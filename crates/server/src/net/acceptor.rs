@@ -12,7 +12,7 @@ use super::mailbox::{Mailbox, NewConnection};
 use super::signals::SignalHandler;
 use crate::config::{ListenSecurity, Protocol};
 use crate::handover::MovedConnection;
-use crate::os::{sockets, sys};
+use crate::os::sockets;
 use crate::shared::{Address, ClientState, Shared};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
@@ -146,12 +146,12 @@ impl<'e> Acceptor<'e> {
             let (socket, peer) = match sockets::accept(self.listeners[index].socket.as_fd()) {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if sys::is_out_of_descriptors(&error) => {
+                Err(error) if sockets::is_out_of_descriptors(&error) => {
                     return self.pause_after(open, OUT_OF_DESCRIPTORS);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 // For example, the client closed the connection before the server accepted it.
-                Err(error) if sys::is_error_of_client(&error) => continue,
+                Err(error) if sockets::is_error_of_client(&error) => continue,
                 // The system has no memory for a socket, for example. The event loop reports no second event for clients
                 // that wait, so they are accepted at the end of a pause.
                 Err(error) => {

@@ -1,6 +1,6 @@
-//! Everything that depends on the operating system: system calls ([`sys`], [`sockets`]); io_uring ([`uring`]); the users of the system
-//! ([`users`]); limits, user, log and pid file of the process ([`process`]); the service manager that starts the process
-//! ([`service`]); the limits of its memory ([`memory_limits`]); the memory file ([`restart`]); and the
+//! Everything that depends on the operating system: system calls ([`sys`], [`sockets`]); io_uring ([`uring`]); the users
+//! of the system ([`users`]); limits, user, log and pid file of the process ([`process`]); the service manager that starts
+//! the process ([`service`]); the limits of its memory ([`memory_limits`]); the memory file ([`restart`]); and the
 //! confinement of the process ([`confine`]).
 
 pub mod channel;

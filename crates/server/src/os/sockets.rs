@@ -229,3 +229,31 @@ pub fn connect_unix(path: &Path, timeout: Duration) -> io::Result<OwnedFd> {
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }
+
+/// Opens and closes a TCP socket.
+pub fn open_socket() -> io::Result<()> {
+    drop(rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?);
+    Ok(())
+}
+
+/// True if the error means that the process or the system has reached its limit of open files.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    code == Some(Errno::MFILE.raw_os_error()) || code == Some(Errno::NFILE.raw_os_error())
+}
+
+/// True if an error of [`accept`] concerns only one client, so that the next one can be accepted (accept(2)).
+pub fn is_error_of_client(error: &io::Error) -> bool {
+    const ERRORS: [Errno; 9] = [
+        Errno::CONNABORTED,
+        Errno::HOSTDOWN,
+        Errno::HOSTUNREACH,
+        Errno::NETDOWN,
+        Errno::NETUNREACH,
+        Errno::NOPROTOOPT,
+        Errno::OPNOTSUPP,
+        Errno::PERM,
+        Errno::PROTO,
+    ];
+    ERRORS.iter().any(|it| error.raw_os_error() == Some(it.raw_os_error()))
+}

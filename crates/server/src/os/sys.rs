@@ -1,14 +1,13 @@
-//! System calls that are not about sockets, through the safe wrappers of rustix and nix. A port of the server to another
-//! operating system replaces this file and `sockets`.
+//! System calls for the process, its clocks, signals and descriptors, through the safe wrappers of rustix and nix. A port of the
+//! server to another operating system replaces this file and `sockets`.
 //!
-//! This file has the only unsafe code of the server: the actions of signals, the descriptors that a service manager passes,
-//! and an operation of a debug command.
+//! This file has unsafe code for the actions of signals, the descriptors that a service manager passes, and an operation of a
+//! debug command. The only other unsafe code of the server is in `uring`.
 
 use nix::libc::{self, c_int, c_void, siginfo_t};
 use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, Signal};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
-use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Resource, Rlimit};
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -45,12 +44,6 @@ pub fn nameless_file(label: &str) -> io::Result<OwnedFd> {
 pub fn thread_processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
-}
-
-/// Opens and closes a TCP socket.
-pub fn open_socket() -> io::Result<()> {
-    drop(rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?);
-    Ok(())
 }
 
 /// Makes the parent process the tracer of this process.
@@ -94,28 +87,6 @@ pub fn take_passed_descriptors(count: i32) -> io::Result<Vec<OwnedFd>> {
         Ok(unsafe { OwnedFd::from_raw_fd(number) })
     };
     (PASSED_START..PASSED_START.saturating_add(count)).map(take).collect()
-}
-
-/// True if the error means that the process or the system has reached its limit of open files.
-pub fn is_out_of_descriptors(error: &io::Error) -> bool {
-    let code = error.raw_os_error();
-    code == Some(Errno::MFILE.raw_os_error()) || code == Some(Errno::NFILE.raw_os_error())
-}
-
-/// True if an error of [`accept`] concerns only one client, so that the next one can be accepted (accept(2)).
-pub fn is_error_of_client(error: &io::Error) -> bool {
-    const ERRORS: [Errno; 9] = [
-        Errno::CONNABORTED,
-        Errno::HOSTDOWN,
-        Errno::HOSTUNREACH,
-        Errno::NETDOWN,
-        Errno::NETUNREACH,
-        Errno::NOPROTOOPT,
-        Errno::OPNOTSUPP,
-        Errno::PERM,
-        Errno::PROTO,
-    ];
-    ERRORS.iter().any(|it| error.raw_os_error() == Some(it.raw_os_error()))
 }
 
 /// Raises the limit of open files to `wanted`, or to the highest possible limit of at least `needed`. Returns the new

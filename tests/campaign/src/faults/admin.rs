@@ -135,16 +135,19 @@ pub(super) fn change_settings(scene: &mut Scene<'_>) -> Result<(), FaultError> {
 pub(super) fn change_memory_limit(scene: &mut Scene<'_>) -> Result<(), FaultError> {
     let mut console = scene.console()?;
     let memory_mib = scene.memory_mib;
+    let full_file_systems = &scene.world.full_file_systems;
     let lowered = (memory_mib * (40 + scene.random.below(60)) / 100).max(9);
     for limit in [lowered, memory_mib] {
         let command = format!("cache_memlimit {limit}");
+        let full_before = full_file_systems.epoch();
         let reply = console.ask_line(&command)?;
         match reply.split(' ').next().unwrap_or_default() {
             "OK" => scene.count(),
             // memcached refuses the command with -e.
             _ if scene.world.is_memcached => {}
-            // Another fault has filled the file system of the memory file.
-            "SERVER_ERROR" if needs_free_space(&reply) => {}
+            "SERVER_ERROR"
+                if needs_free_space(&reply) && full_file_systems.were_active_since(full_before) => {
+            }
             _ => return Err(FaultError::Wrong(format!("{command} has the reply {reply:?}"))),
         }
         let millis = scene.random.below(2000);

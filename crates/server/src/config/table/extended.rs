@@ -1,7 +1,7 @@
 //! The table of memcached's options of `-o` that have an effect in slabwise.
 
+use crate::config::draft::Draft;
 use crate::config::option::{COUNT_MAX, ServerOption, ValueKind, option, switch, yes_no};
-use crate::config::settings::Draft;
 use slabwise_base::Seconds;
 use slabwise_engine::LruConfig;
 

@@ -128,7 +128,7 @@ pub(in crate::config) static FLAGS: &[ServerOption] = &[
         .live_stat("detail_enabled", "stats detail on", |it| yes_no(it.detail_enabled)),
     flag('t', "threads")
         .number(1, THREADS_MAX, "threads", |it, n| it.given.threads = Some(n as usize))
-        .default("one for each processor; at most 4")
+        .default("one per processor, at most 4")
         .frequent_help("number of worker threads")
         .stat("num_threads", |it| it.settings.threads.to_string()),
     flag('R', "max-reqs-per-event")

@@ -1,8 +1,9 @@
 //! The table of the options of `-o` that memcached does not have.
 
+use crate::config::draft::Draft;
 use crate::config::http::{HOT_KEYS_MAX, HttpGivenAddress};
 use crate::config::option::{COUNT_MAX, ServerOption, option, switch};
-use crate::config::settings::{Draft, IoChoice};
+use crate::config::settings::IoChoice;
 use slabwise_engine::{EvictionKind, HugePages, MOVER_NAMES, RankedHits, ReservedRank};
 use slabwise_policy::PagePolicy;
 use slabwise_protocol::text::CostWire;
@@ -276,7 +277,7 @@ fn wheel_sizes(draft: &mut Draft, text: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::settings::Draft;
+    use crate::config::draft::Draft;
     use slabwise_engine::{EvictionOptions, ReservedRank};
 
     /// Returns the eviction options after a setter has parsed this value, or the error of the setter.

@@ -1,7 +1,8 @@
 //! The table of memcached's TLS options of `-o`.
 
+use crate::config::draft::Draft;
 use crate::config::option::{COUNT_MAX, ServerOption, option, switch, yes_no};
-use crate::config::settings::{Draft, Running};
+use crate::config::settings::Running;
 use crate::tls::{KeyFormat, TlsSettings, TlsVersion, VerifyMode};
 use std::path::Path;
 

@@ -8,7 +8,7 @@ use super::{IoKind, Request, Running, Settings, Tunables, parse, report};
 
 /// Parses a command line.
 fn request(args: &[&str]) -> Result<Request, String> {
-    parse(args.iter().map(Into::into)).map_err(|error| error.to_string())
+    parse(args.iter().map(Into::into), None).map_err(|error| error.to_string())
 }
 
 /// Returns the settings and the warnings of a valid command line.

@@ -1,7 +1,7 @@
 //! Tests of the settings that result from options, and of the warnings about options without effect.
 
 use super::{refusal, serve, settings, stats_at_start};
-use crate::config::{Listen, ListenAddress, ListenSecurity, Protocol};
+use crate::config::{Listen, ListenAddress, ListenSecurity, Protocol, Request, parse};
 use crate::tls::{ClientCertificates, KeyFormat, TlsVersion};
 use slabwise_engine::{ClassTable, EngineConfig, EvictionKind, HugePages, MoverKind, SizeModel};
 use slabwise_policy::sizes::Method;
@@ -26,12 +26,19 @@ fn measured_costs_cause_a_warning_if_the_eviction_kind_ignores_costs() {
 
 #[test]
 fn by_default_each_processor_has_a_worker_up_to_four() {
-    let processors = std::thread::available_parallelism().expect("the number of processors").get();
-    assert_eq!(settings(&[]).threads, processors.min(4));
-    assert_eq!(settings(&["-o", "preset=memcached"]).threads, processors.min(4));
-    assert_eq!(settings(&["-t", "9"]).threads, 9);
-    // memcached accepts this command line on each machine.
-    assert_eq!(settings(&["-N", "4"]).threads, processors.min(4));
+    let threads =
+        |processors, args: &[&str]| match parse(args.iter().map(Into::into), Some(processors)) {
+            Ok(Request::Serve { settings, .. }) => settings.threads,
+            other => panic!("{args:?} must start the server, not {other:?}"),
+        };
+    for (processors, expected) in [(1, 1), (3, 3), (4, 4), (64, 4)] {
+        assert_eq!(threads(processors, &[]), expected);
+        assert_eq!(threads(processors, &["-o", "preset=memcached"]), expected);
+        assert_eq!(threads(processors, &["-t", "9"]), 9);
+        // memcached accepts this command line on each machine.
+        assert_eq!(threads(processors, &["-N", "4"]), expected);
+    }
+    assert!((1..=4).contains(&settings(&[]).threads));
     assert!(refusal(&["-N", "5"]).contains("-t 4"));
     assert!(refusal(&["-t", "2", "-N", "3"]).contains("-t 2"));
 }
