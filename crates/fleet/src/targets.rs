@@ -137,9 +137,9 @@ fn servers_of(target: &Target) -> Result<Vec<ServerAddress>, TargetError> {
     }
 }
 
-/// Returns the servers at the addresses of a host, whose order is that of preference: those at the IPv4 or at the IPv6
-/// addresses, of which the host has more, or else the preferred ones. A server that has an address of each kind is then listed
-/// once.
+/// Returns the servers at the addresses of a host, which are in the order of preference: those at its IPv4 addresses or
+/// those at its IPv6 addresses, whichever are more, or else the kind of the first address. So a server that has an
+/// address of each kind is listed once.
 fn servers_at(addresses: &[SocketAddr]) -> Vec<ServerAddress> {
     let prefers_ipv4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
     let (preferred, others): (Vec<SocketAddr>, Vec<SocketAddr>) =

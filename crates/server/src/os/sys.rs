@@ -1,8 +1,8 @@
-//! System calls for the process, its clocks, signals and descriptors, through the safe wrappers of rustix and nix. A port of the
-//! server to another operating system replaces this file and `sockets`.
+//! System calls for the process, its clocks, signals and descriptors, through the safe wrappers of rustix and nix. A
+//! port of the server to another operating system replaces this file and `sockets`.
 //!
-//! This file has unsafe code for the actions of signals, the descriptors that a service manager passes, and an operation of a
-//! debug command. The only other unsafe code of the server is in `uring`.
+//! This file has unsafe code for the actions of signals, the descriptors that a service manager passes, and an operation
+//! of a debug command. The only other unsafe code of the server is in `uring`.
 
 use nix::libc::{self, c_int, c_void, siginfo_t};
 use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, Signal};

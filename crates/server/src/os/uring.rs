@@ -17,7 +17,8 @@
 //!   never later. The ring owns the bytes until the kernel has taken all submissions. A send that succeeds causes no
 //!   completion (`IOSQE_CQE_SKIP_SUCCESS`), so the call that submits it can also wait for events.
 //!
-//! [`check`] refuses a kernel that lacks one of the features, or whose sends behave otherwise. A ring is restricted to the operations of this file (`IORING_REGISTER_RESTRICTIONS`).
+//! [`check`] refuses a kernel that lacks one of the features, or whose sends behave otherwise. A ring is restricted to the
+//! operations of this file (`IORING_REGISTER_RESTRICTIONS`).
 
 use io_uring::register::Restriction;
 use io_uring::squeue::{Entry, Flags};
