@@ -240,7 +240,7 @@ mod tests {
     /// `ratio` is not `None`, a command first sets the ratio to this value.
     fn automover_options(options: &str, ratio: Option<f64>) -> [String; 2] {
         let args = ["-o", options].map(Into::into);
-        let Ok(Request::Serve { settings, .. }) = config::parse(args, None) else {
+        let Ok(Request::Serve { settings, .. }) = config::parse(args, 4) else {
             panic!("the options {options} must be accepted");
         };
         let fixture = Fixture { settings: *settings, ..Fixture::new() };

@@ -16,8 +16,8 @@ use crate::memory_model::{MemoryModel, mib};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// The number of processors of the machine that runs the container: enough for the largest default number of workers.
-pub(crate) const PROCESSORS: usize = THREADS_DEFAULT_MAX;
+/// The number of processors that the container is assumed to have: enough for the largest default number of workers.
+pub(crate) const PROCESSORS_ASSUMED: usize = THREADS_DEFAULT_MAX;
 /// The memory that an entry of a page table maps, divided by the size of the entry.
 const MAPPED_PER_TABLE_BYTE: u64 = 4096 / 8;
 /// The memory of tables with few entries, such as those of libraries and stacks, in bytes.
@@ -75,7 +75,7 @@ mod tests {
     /// Returns the limit that the text names, in MiB.
     fn limit_mib(arguments: &[&str]) -> u64 {
         let options = arguments.iter().map(Into::into);
-        let Ok(Request::Serve { settings, .. }) = parse(options, Some(PROCESSORS)) else {
+        let Ok(Request::Serve { settings, .. }) = parse(options, PROCESSORS_ASSUMED) else {
             panic!("{arguments:?} must start the server");
         };
         let text = lines(&settings);

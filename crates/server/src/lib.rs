@@ -49,7 +49,7 @@ use os::confine::Confinement;
 use os::inherited::InheritedSockets;
 use os::process::{self, Launched, PidFile};
 use os::service::Notifications;
-use os::{memory_limits, restart, sys};
+use os::{memory_limits, processors, restart, sys};
 use passwords::{PasswordFile, PasswordFileKind};
 use shared::Wake;
 use slabwise_base::sync::lock;
@@ -92,7 +92,7 @@ fn run(
     args: impl IntoIterator<Item = OsString>,
     serve: fn(&Settings) -> Result<(), Box<dyn Error>>,
 ) -> ExitCode {
-    let settings = match read_options(args, None) {
+    let settings = match read_options(args, processors::available(Path::new("/"))) {
         Ok(settings) => settings,
         Err(code) => return code,
     };
@@ -108,7 +108,7 @@ fn run(
 
 /// Prints the classes of a server with these options (`slabwise classes`).
 pub fn print_classes(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    match read_options(args, None) {
+    match read_options(args, processors::available(Path::new("/"))) {
         Ok(settings) => {
             print!("{}", class_lines(&settings));
             ExitCode::SUCCESS
@@ -124,7 +124,7 @@ pub fn print_memory(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         print!("{}", container::HELP);
         return ExitCode::SUCCESS;
     }
-    match read_options(args, Some(container::PROCESSORS)) {
+    match read_options(args, container::PROCESSORS_ASSUMED) {
         Ok(settings) => {
             print!("{}", container::lines(&settings));
             ExitCode::SUCCESS
@@ -134,11 +134,11 @@ pub fn print_memory(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Parses the options and prints the warnings. Returns the settings. If the options request a text such as the help, or
-/// if they are invalid, prints the text or the error and returns the exit code. `processors` is the number of processors of
-/// the machine that will run the server; `None` means this machine.
+/// if they are invalid, prints the text or the error and returns the exit code. `processors` is the number of
+/// processors that the server may use.
 fn read_options(
     args: impl IntoIterator<Item = OsString>,
-    processors: Option<usize>,
+    processors: usize,
 ) -> Result<Settings, ExitCode> {
     match config::parse(args, processors) {
         Ok(Request::Print(text)) => {

@@ -5,7 +5,7 @@ use crate::config::{Request, Settings, parse};
 use crate::os::memory_limits::{LimitSource, MemoryLimit};
 
 fn settings(arguments: &[&str]) -> Settings {
-    match parse(arguments.iter().map(Into::into), None) {
+    match parse(arguments.iter().map(Into::into), 4) {
         Ok(Request::Serve { settings, .. }) => *settings,
         other => panic!("{arguments:?} must start the server, but the result is {other:?}"),
     }

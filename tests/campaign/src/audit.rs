@@ -26,9 +26,10 @@ const GROWTH_WINDOW: Duration = Duration::from_secs(3600);
 const ROWS_WITHOUT_CLIENTS: [&str; 6] =
     ["uploads", "upload_bytes", "uploads_waiting", "reply_bytes", "pinned_bytes", "gets_waiting"];
 
-/// The names under which rounds are counted.
-const ROUNDS_WITH_EPOLL: &str = "rounds with epoll";
-const ROUNDS_WITH_IO_URING: &str = "rounds with io_uring";
+/// The names under which the rounds with each value of the row `io` are counted.
+const ROUNDS: [(&str, &str); 2] =
+    [("epoll", "rounds with epoll"), ("io_uring", "rounds with io_uring")];
+
 /// The memory of the counts of one key prefix (`docs/memory.md`: 25 MiB for 65,536 prefixes), in bytes.
 const PREFIX_BYTES_MAX: u64 = 400;
 
@@ -135,8 +136,10 @@ impl Audit {
         if !world.is_memcached {
             // With `-o io=auto` the server decides.
             let settings = rows(console, "stats settings")?;
-            let is_uring = settings.get("io").is_some_and(|row| row.value == "io_uring");
-            world.counts.fault(if is_uring { ROUNDS_WITH_IO_URING } else { ROUNDS_WITH_EPOLL });
+            let io = settings.get("io").map(|row| row.value.as_str());
+            let round = ROUNDS.iter().find(|(name, _)| io == Some(name));
+            let (_, round) = round.ok_or_else(|| format!("`stats settings` has io {io:?}"))?;
+            world.counts.fault(round);
             let reply = console.ask_line("debugcheck");
             if !matches!(&reply, Ok(reply) if reply == "OK") {
                 return Err(format!(

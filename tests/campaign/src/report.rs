@@ -57,7 +57,7 @@ pub fn print(counts: &Counts) {
         counts.small_refused.load(Ordering::Relaxed)
     );
     for (name, count) in counts.faults() {
-        println!("fault {name}: {count}");
+        println!("{name}: {count}");
     }
 }
 

@@ -65,7 +65,7 @@ impl Configuration {
             let choose = |random: &mut Random, from: &[&'static str]| {
                 from[random.below(from.len() as u64) as usize]
             };
-            // The kernel may not allow io_uring: `auto` then is epoll. A seed has the same other options with each interface.
+            // The kernel may not allow io_uring: `auto` then is epoll. With `--io`, a seed has the same other options.
             let random_io = choose(random, &["epoll", "auto"]);
             add(&["-o", &format!("io={}", io.unwrap_or(random_io))]);
             let options = choose(

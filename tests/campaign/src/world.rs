@@ -188,7 +188,8 @@ impl World {
     }
 }
 
-/// The disruptions of one kind: the times in which clients that behave well may miss replies.
+/// The disruptions of one kind: the times in which a fault explains what would be an error at other times, such as a
+/// missing reply.
 #[derive(Debug, Default)]
 pub struct Disruptions {
     /// Increases at the begin and at the end of each disruption.

@@ -145,7 +145,8 @@ impl<'e> Reservation<'e> {
         );
         let space = &cache.space;
         let shape = Shape::of(space, key.len(), value_len, meta)?;
-        // The lookup that publishes the item reads these lines. They arrive during the allocation and the copy of the value.
+        // The lookup that publishes the item reads these lines. They arrive during the allocation and the copy of the
+        // value.
         space.index.prefetch(key_hash);
         let head = cache.allocate(shape.size_bytes, now, Some(spares));
         let head = head.ok_or(ReserveError::OutOfMemory)?;

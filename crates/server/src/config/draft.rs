@@ -20,8 +20,6 @@ pub(super) struct Draft {
     pub given: Given,
     /// The warnings about options, in the order in which they are printed.
     pub warnings: Vec<String>,
-    /// The number of processors of the machine that will run the server; `None` means this machine.
-    pub processors: Option<usize>,
 }
 
 /// The values of options whose defaults depend on other options. `None` means that the option is not given. A field has
@@ -111,9 +109,7 @@ pub(super) fn threads_default(processors: usize) -> usize {
 impl Draft {
     /// Returns the number of workers (`-t`).
     pub fn threads(&self) -> usize {
-        // A processor limit of 1.5 processors counts as two.
-        let default = || threads_default(self.processors.unwrap_or_else(num_cpus::get));
-        self.given.threads.unwrap_or_else(default)
+        self.given.threads.unwrap_or_else(|| threads_default(self.settings.processors))
     }
 
     /// Adds a warning.
@@ -149,6 +145,7 @@ impl Default for Draft {
             listen_backlog: 1024,
             connections_max: 1024,
             maxconns_fast: true,
+            processors: THREADS_DEFAULT_MAX,
             threads: 0,
             auth_file: None,
             auth_file_as_given: None,
@@ -206,6 +203,6 @@ impl Default for Draft {
             process: ProcessSettings::default(),
             engine,
         };
-        Draft { settings, given: Given::default(), warnings: Vec::new(), processors: None }
+        Draft { settings, given: Given::default(), warnings: Vec::new() }
     }
 }

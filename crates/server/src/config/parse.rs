@@ -26,10 +26,10 @@ pub enum Request {
 }
 
 /// Parses a command line, which does not include the program's name. An error is one line that names the remedy.
-/// `processors` is the number of processors of the machine that will run the server; `None` means this machine.
+/// `processors` is the number of processors that the server may use.
 pub fn parse(
     args: impl IntoIterator<Item = OsString>,
-    processors: Option<usize>,
+    processors: usize,
 ) -> Result<Request, String> {
     let command_line: Vec<OsString> = args.into_iter().collect();
     let matches = split(command_line.iter().cloned())?;
@@ -46,7 +46,8 @@ pub fn parse(
     let file = conf_file::named_in(values(&matches, EXTENDED));
     let source =
         Source { command_line, conf_file: file.map(absolute).transpose()?, ..Source::default() };
-    let draft = Draft { processors, ..draft(source, &matches)? };
+    let mut draft = draft(source, &matches)?;
+    draft.settings.processors = processors;
     let (settings, warnings) = resolve(draft)?;
     Ok(Request::Serve { settings: Box::new(settings), warnings })
 }
@@ -84,6 +85,7 @@ pub fn with_page_size_of(settings: &Settings, layout: &str) -> Option<Settings> 
     if draft.given.page_size_bytes.is_some() {
         return None;
     }
+    draft.settings.processors = settings.processors;
     draft.given.page_size_bytes = Some(page_size_bytes as i64);
     // The warnings were reported when the settings were derived first.
     let (settings, _) = resolve(draft).ok()?;

@@ -39,7 +39,7 @@ pub(super) fn resolve(mut draft: Draft) -> Result<(Settings, Vec<String>), Strin
     draft.settings.control_path = control_path(&draft.given)?;
     draft.settings.tunables.set_learns_classes = set_learns_classes(&draft)?;
     draft.settings.classes_method = classes_method(&draft);
-    let Draft { mut settings, given, warnings, .. } = draft;
+    let Draft { mut settings, given, warnings } = draft;
     settings.growth_factor = growth_factor(&given);
     settings.chunk_size_bytes = given.chunk_size_bytes.unwrap_or(settings.chunk_size_bytes);
     settings.move_budget = move_budget(&given);

@@ -38,6 +38,8 @@ pub struct Settings {
     /// `-o maxconns_fast`: true if the server rejects new connections when `-c` connections are open; false if the new
     /// connections wait.
     pub(crate) maxconns_fast: bool,
+    /// The number of processors that the server may use, at least 1.
+    pub(crate) processors: usize,
     /// `-t`: the number of workers.
     pub(crate) threads: usize,
     /// `-Y`: the absolute path of the password file for the ASCII protocol.

@@ -1,8 +1,8 @@
 //! Tests with folders that have the files of a machine: the machine's memory, and control groups of both versions.
 
 use super::{LimitSource, MemoryLimit, lowest};
+use crate::os::control_groups::test_support::folder_with;
 use std::path::Path;
-use tempfile::TempDir;
 
 const MEMINFO: &str = "MemTotal:        8000000 kB\nMemFree:         1000000 kB\n";
 const MACHINE_BYTES: u64 = 8_000_000 << 10;
@@ -25,19 +25,6 @@ fn lowest_with(files: &[(&str, &str)]) -> MemoryLimit {
     let root = folder_with(files);
     std::fs::write(root.path().join("proc/meminfo"), MEMINFO).expect("the folder is writable");
     lowest(root.path()).expect("the machine's memory is known")
-}
-
-/// Makes a temporary folder with these files.
-fn folder_with(files: &[(&str, &str)]) -> TempDir {
-    let root = tempfile::tempdir().expect("a temporary folder can be created");
-    std::fs::create_dir_all(root.path().join("proc/self")).expect("the folder is writable");
-    for (path, content) in files {
-        let path = root.path().join(path);
-        let folder = path.parent().expect("the path has a folder");
-        std::fs::create_dir_all(folder).expect("the folder is writable");
-        std::fs::write(&path, content).expect("the folder is writable");
-    }
-    root
 }
 
 fn machine() -> MemoryLimit {

@@ -27,7 +27,6 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::thread::available_parallelism;
 use std::time::Duration;
 
 /// The state that all threads share.
@@ -39,8 +38,6 @@ pub struct Shared<'e> {
     /// The settings that commands change while the server runs. A thread that holds this lock takes no other lock.
     pub(crate) tunables: Mutex<Tunables>,
     pub(crate) counters: ConnectionCounters,
-    /// The number of cores that the server may use, at least 1.
-    cores: usize,
     /// One entry per worker: the counters of the worker's traffic.
     pub(crate) traffic: Box<[Traffic]>,
     /// One entry per worker: the durations of its requests; `None` without `-o http`.
@@ -122,7 +119,6 @@ impl<'e> Shared<'e> {
             settings,
             tunables: Mutex::new(Tunables::new(settings, engine.config())),
             counters,
-            cores: available_parallelism().map_or(1, usize::from),
             traffic: (0..settings.threads).map(|_| Traffic::default()).collect(),
             durations: settings
                 .http
@@ -290,11 +286,11 @@ impl<'e> Shared<'e> {
         Some(pages * rustix::param::page_size() as u64)
     }
 
-    /// Returns the processor time of the workers. Workers beyond the number of cores do not count, because at most one
-    /// worker per core runs at a time.
+    /// Returns the processor time of the workers. Workers beyond the number of processors do not count, because
+    /// at most one worker per processor runs at a time.
     pub(crate) fn worker_time(&self) -> WorkerTime {
         let nanos = self.traffic_counts().busy_nanos;
-        let workers = self.settings.threads.min(self.cores) as u32;
+        let workers = self.settings.threads.min(self.settings.processors) as u32;
         WorkerTime { busy: Duration::from_nanos(nanos), workers }
     }
 

@@ -4,11 +4,11 @@
 mod command_line;
 mod resolved_settings;
 
-use super::{IoKind, Request, Running, Settings, Tunables, parse, report};
+use super::{IoKind, Request, Running, Settings, THREADS_DEFAULT_MAX, Tunables, parse, report};
 
 /// Parses a command line.
 fn request(args: &[&str]) -> Result<Request, String> {
-    parse(args.iter().map(Into::into), None).map_err(|error| error.to_string())
+    parse(args.iter().map(Into::into), THREADS_DEFAULT_MAX).map_err(|error| error.to_string())
 }
 
 /// Returns the settings and the warnings of a valid command line.

@@ -26,11 +26,10 @@ fn measured_costs_cause_a_warning_if_the_eviction_kind_ignores_costs() {
 
 #[test]
 fn by_default_each_processor_has_a_worker_up_to_four() {
-    let threads =
-        |processors, args: &[&str]| match parse(args.iter().map(Into::into), Some(processors)) {
-            Ok(Request::Serve { settings, .. }) => settings.threads,
-            other => panic!("{args:?} must start the server, not {other:?}"),
-        };
+    let threads = |processors, args: &[&str]| match parse(args.iter().map(Into::into), processors) {
+        Ok(Request::Serve { settings, .. }) => settings.threads,
+        other => panic!("{args:?} must start the server, not {other:?}"),
+    };
     for (processors, expected) in [(1, 1), (3, 3), (4, 4), (64, 4)] {
         assert_eq!(threads(processors, &[]), expected);
         assert_eq!(threads(processors, &["-o", "preset=memcached"]), expected);
