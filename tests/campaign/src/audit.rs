@@ -4,6 +4,7 @@
 //! - slabwise's command `debugcheck` checks the invariants of the cache.
 //! - The process has the same number of threads as the first one of this server after its first round, and only a few
 //!   more descriptors.
+//! - The workers use the interface that the option `io` names, or with `auto` one of the two.
 //! - The resident memory is within the limits in `docs/memory.md`.
 //! - If one process runs for longer than half an hour, its memory beside items does not grow. Only runs of one server
 //!   without faults that end its process have such a process.
@@ -136,9 +137,12 @@ impl Audit {
         if !world.is_memcached {
             // With `-o io=auto` the server decides.
             let settings = rows(console, "stats settings")?;
-            let io = settings.get("io").map(|row| row.value.as_str());
-            let round = ROUNDS.iter().find(|(name, _)| io == Some(name));
-            let (_, round) = round.ok_or_else(|| format!("`stats settings` has io {io:?}"))?;
+            let io = host.configuration.io.as_str();
+            let used = settings.get("io").map(|row| row.value.as_str());
+            let is_valid = |name: &str| used == Some(name) && [name, "auto"].contains(&io);
+            let round = ROUNDS.iter().find(|(name, _)| is_valid(name));
+            let wrong = || format!("the option is io={io}, but the row io is {used:?}");
+            let (_, round) = round.ok_or_else(wrong)?;
             world.counts.fault(round);
             let reply = console.ask_line("debugcheck");
             if !matches!(&reply, Ok(reply) if reply == "OK") {

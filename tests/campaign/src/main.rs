@@ -21,9 +21,9 @@
 //!   stamp. Requests whose replies one read has received have the same end stamp.
 //! - A value names its key, its version and its length (`value.rs`), so a reply shows to which store it belongs. The
 //!   kind of a key (`kinds.rs`) determines whether its values are whole, numbers, or sequences of parts.
-//! - A fault that ends the process, because of which the server may refuse new connections, or that fills the file
-//!   system of the memory file, holds a [`Disruption`](world::Disruption). [`excuse`] decides which missing replies it
-//!   explains.
+//! - A fault that ends the process, or because of which the server may refuse new connections, holds a
+//!   [`Disruption`](world::Disruption). [`excuse`] decides which missing replies it explains. A full file system only
+//!   explains a refused memory limit.
 //! - The [`Gate`](world::Gate) stops all threads between two rounds. While it is closed, no connection is open, so the
 //!   check can compare numbers of connections, threads and descriptors.
 //!

@@ -56,8 +56,9 @@ pub fn print(counts: &Counts) {
         counts.small_values.load(Ordering::Relaxed),
         counts.small_refused.load(Ordering::Relaxed)
     );
+    println!("faults and other events:");
     for (name, count) in counts.faults() {
-        println!("{name}: {count}");
+        println!("  {name}: {count}");
     }
 }
 

@@ -32,6 +32,8 @@ pub struct Configuration {
     pub memory_mib: u64,
     /// The largest item, in bytes.
     pub item_size_max: u64,
+    /// The value of `-o io`; empty for memcached.
+    pub io: String,
     /// All arguments, except that of the memory file.
     pub arguments: Vec<String>,
     /// True if the server has a memory file (`-e`).
@@ -51,6 +53,7 @@ impl Configuration {
         random: &mut Random,
     ) -> Configuration {
         let mut item_size_max = MIB;
+        let mut chosen_io = "";
         let mut arguments: Vec<String> = Vec::new();
         let mut add = |words: &[&str]| arguments.extend(words.iter().map(|&word| word.to_owned()));
         add(&["-m", &memory_mib.to_string(), "-c", "1024", "-A"]);
@@ -67,7 +70,8 @@ impl Configuration {
             };
             // The kernel may not allow io_uring: `auto` then is epoll. With `--io`, a seed has the same other options.
             let random_io = choose(random, &["epoll", "auto"]);
-            add(&["-o", &format!("io={}", io.unwrap_or(random_io))]);
+            chosen_io = io.unwrap_or(random_io);
+            add(&["-o", &format!("io={chosen_io}")]);
             let options = choose(
                 random,
                 &[
@@ -99,6 +103,7 @@ impl Configuration {
             program: program.to_owned(),
             memory_mib,
             item_size_max,
+            io: chosen_io.to_owned(),
             arguments,
             has_memory_file,
             has_tls: !is_memcached && server % 2 == 1,

@@ -109,7 +109,7 @@ pub(super) fn threads_default(processors: usize) -> usize {
 impl Draft {
     /// Returns the number of workers (`-t`).
     pub fn threads(&self) -> usize {
-        self.given.threads.unwrap_or_else(|| threads_default(self.settings.processors))
+        self.given.threads.unwrap_or_else(|| threads_default(self.settings.source.processors))
     }
 
     /// Adds a warning.
@@ -134,7 +134,7 @@ impl Default for Draft {
     fn default() -> Draft {
         let engine = EngineConfig::new(64 << 20);
         let settings = Settings {
-            source: Source::default(),
+            source: Source::without_options(THREADS_DEFAULT_MAX),
             listen: Listen::Tcp(Vec::new()),
             tcp_port: 0,
             udp: Vec::new(),
@@ -145,7 +145,6 @@ impl Default for Draft {
             listen_backlog: 1024,
             connections_max: 1024,
             maxconns_fast: true,
-            processors: THREADS_DEFAULT_MAX,
             threads: 0,
             auth_file: None,
             auth_file_as_given: None,

@@ -44,11 +44,9 @@ pub fn parse(
         }
     }
     let file = conf_file::named_in(values(&matches, EXTENDED));
-    let source =
-        Source { command_line, conf_file: file.map(absolute).transpose()?, ..Source::default() };
-    let mut draft = draft(source, &matches)?;
-    draft.settings.processors = processors;
-    let (settings, warnings) = resolve(draft)?;
+    let conf_file = file.map(absolute).transpose()?;
+    let source = Source { command_line, conf_file, ..Source::without_options(processors) };
+    let (settings, warnings) = resolve(draft(source, &matches)?)?;
     Ok(Request::Serve { settings: Box::new(settings), warnings })
 }
 
@@ -85,7 +83,6 @@ pub fn with_page_size_of(settings: &Settings, layout: &str) -> Option<Settings> 
     if draft.given.page_size_bytes.is_some() {
         return None;
     }
-    draft.settings.processors = settings.processors;
     draft.given.page_size_bytes = Some(page_size_bytes as i64);
     // The warnings were reported when the settings were derived first.
     let (settings, _) = resolve(draft).ok()?;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// The settings of the command line. They are valid and do not change while the server runs.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The command line and the file that the settings result from.
+    /// What the settings result from.
     pub(crate) source: Source,
     /// The listening sockets for connections (`-l`, `-p`, `-s`).
     pub(crate) listen: Listen,
@@ -38,8 +38,6 @@ pub struct Settings {
     /// `-o maxconns_fast`: true if the server rejects new connections when `-c` connections are open; false if the new
     /// connections wait.
     pub(crate) maxconns_fast: bool,
-    /// The number of processors that the server may use, at least 1.
-    pub(crate) processors: usize,
     /// `-t`: the number of workers.
     pub(crate) threads: usize,
     /// `-Y`: the absolute path of the password file for the ASCII protocol.

@@ -1,12 +1,12 @@
-//! The source of the settings: the command line and the file of `-o conf_file`. The server keeps it to read the file
-//! again on SIGHUP ([`reread`](super::reread)).
+//! The source of the settings: the command line, the file of `-o conf_file`, and the number of processors. The server
+//! keeps it to read the file again on SIGHUP ([`reread`](super::reread)).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The command line and the file from which settings result.
-#[derive(Clone, Debug, Default)]
+/// What settings result from.
+#[derive(Clone, Debug)]
 pub(crate) struct Source {
     /// The arguments, without the program's name.
     pub command_line: Vec<OsString>,
@@ -14,6 +14,16 @@ pub(crate) struct Source {
     pub conf_file: Option<PathBuf>,
     /// The options of both.
     pub options: GivenOptions,
+    /// The number of processors that the server may use, at least 1.
+    pub processors: usize,
+}
+
+impl Source {
+    /// Returns the source of a command line without options.
+    pub fn without_options(processors: usize) -> Source {
+        let options = GivenOptions::default();
+        Source { command_line: Vec::new(), conf_file: None, options, processors }
+    }
 }
 
 /// The names of the options that were given, such as `-m` and `-o http`, each with its values in the order in which they

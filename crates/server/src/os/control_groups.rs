@@ -6,7 +6,8 @@
 //! ```
 //!
 //! A limit of a group also applies to the groups below it. Both versions of control groups may be mounted at once. A
-//! missing or unknown file counts as empty.
+//! missing or unknown file counts as empty. If the mounted folder does not contain the group's path, as in a container,
+//! the mounted folder counts as the group.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -13,7 +13,8 @@ use std::thread::available_parallelism;
 /// another folder in tests.
 pub fn available(root: &Path) -> usize {
     let in_mask = rustix::thread::sched_getaffinity(None).map(|mask| mask.count() as usize);
-    // The kernel refuses to write its mask for more than 1024 processors to the mask of rustix.
+    // The kernel refuses to write its mask for more than 1024 processors to the mask of rustix. The standard library
+    // counts them, but rounds the limits of groups down.
     let in_mask = in_mask.unwrap_or_else(|_| available_parallelism().map_or(1, usize::from));
     in_mask.min(limit(root).unwrap_or(usize::MAX)).max(1)
 }
@@ -42,6 +43,7 @@ fn limit_of(group: &Group, root: &Path) -> Option<usize> {
 mod tests {
     use super::{available, limit};
     use crate::os::control_groups::test_support::folder_with;
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
     const V1_MOUNTS: &str = "\
         32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n\
@@ -96,8 +98,19 @@ mod tests {
     }
 
     #[test]
-    fn without_limits_the_affinity_mask_counts() {
-        let all = std::thread::available_parallelism().expect("the number of processors").get();
-        assert!(available(folder_with(&[]).path()) >= all);
+    fn the_affinity_mask_counts_if_no_limit_is_lower() {
+        let mut mask = CpuSet::new();
+        let allowed = sched_getaffinity(None).expect("the mask of this thread");
+        let first = (0..CpuSet::MAX_CPU).find(|&index| allowed.is_set(index));
+        mask.set(first.expect("this thread has a processor"));
+        sched_setaffinity(None, &mask).expect("the mask of this thread can be narrowed");
+        assert_eq!(available(folder_with(&[]).path()), 1);
+        let root = folder_with(&[
+            ("proc/self/cgroup", "0::/\n"),
+            ("proc/self/mountinfo", V2_MOUNTS),
+            ("sys/fs/cgroup/cpu.max", "6400000 100000\n"),
+        ]);
+        assert_eq!(limit(root.path()), Some(64));
+        assert_eq!(available(root.path()), 1);
     }
 }

@@ -290,7 +290,7 @@ impl<'e> Shared<'e> {
     /// at most one worker per processor runs at a time.
     pub(crate) fn worker_time(&self) -> WorkerTime {
         let nanos = self.traffic_counts().busy_nanos;
-        let workers = self.settings.threads.min(self.settings.processors) as u32;
+        let workers = self.settings.threads.min(self.settings.source.processors) as u32;
         WorkerTime { busy: Duration::from_nanos(nanos), workers }
     }
 
