@@ -148,11 +148,11 @@ def measure(effort):
 
 def default_workers():
     """Returns the number of workers that each server starts by default on its core."""
-    running = start(PLAIN)
-    try:
-        return {kind: int(server.stats()["threads"]) for kind, server in running.items()}
-    finally:
-        stop(running)
+    workers = {}
+    for kind in KINDS:
+        with servers.Server(kind, MEMORY_MIB, cores=SERVER_CORES) as server:
+            workers[kind] = int(server.stats()["threads"])
+    return workers
 
 
 class TlsMissing(Exception):

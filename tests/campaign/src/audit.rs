@@ -82,6 +82,18 @@ fn rows(console: &mut Connection, command: &str) -> Result<Rows, String> {
     console.ask_rows(command).map_err(|error: ClientError| format!("{command}: {error}"))
 }
 
+/// Returns the name under which a round is counted. An error: the workers do not use the interface of the option `io`.
+fn round_name(option: Option<&str>, console: &mut Connection) -> Result<&'static str, String> {
+    let settings = rows(console, "stats settings")?;
+    let used = settings.get("io").map(|row| row.value.as_str());
+    // With `auto` the server decides.
+    let is_valid = option == Some("auto") || option == used;
+    let round = ROUNDS.iter().find(|(name, _)| is_valid && used == Some(name));
+    round
+        .map(|(_, round)| *round)
+        .ok_or_else(|| format!("the option io is {option:?}, but the row io is {used:?}"))
+}
+
 /// Returns a number of the statistics, or 0 if they do not have it.
 fn number(rows: &Rows, name: &str) -> u64 {
     rows.get(name).and_then(|row| row.value.parse().ok()).unwrap_or_default()
@@ -135,15 +147,7 @@ impl Audit {
             self.check_growth(now)?;
         }
         if !world.is_memcached {
-            // With `-o io=auto` the server decides.
-            let settings = rows(console, "stats settings")?;
-            let io = host.configuration.io.as_str();
-            let used = settings.get("io").map(|row| row.value.as_str());
-            let is_valid = |name: &str| used == Some(name) && [name, "auto"].contains(&io);
-            let round = ROUNDS.iter().find(|(name, _)| is_valid(name));
-            let wrong = || format!("the option is io={io}, but the row io is {used:?}");
-            let (_, round) = round.ok_or_else(wrong)?;
-            world.counts.fault(round);
+            world.counts.fault(round_name(host.configuration.io(), console)?);
             let reply = console.ask_line("debugcheck");
             if !matches!(&reply, Ok(reply) if reply == "OK") {
                 return Err(format!(

@@ -328,7 +328,6 @@ fn run(lie: Lie) -> Found {
         program,
         memory_mib: 64,
         item_size_max: MIB,
-        io: String::new(),
         arguments: vec!["-m".to_owned(), "64".to_owned()],
         has_memory_file: false,
         has_tls: false,

@@ -32,8 +32,6 @@ pub struct Configuration {
     pub memory_mib: u64,
     /// The largest item, in bytes.
     pub item_size_max: u64,
-    /// The value of `-o io`; empty for memcached.
-    pub io: String,
     /// All arguments, except that of the memory file.
     pub arguments: Vec<String>,
     /// True if the server has a memory file (`-e`).
@@ -53,7 +51,6 @@ impl Configuration {
         random: &mut Random,
     ) -> Configuration {
         let mut item_size_max = MIB;
-        let mut chosen_io = "";
         let mut arguments: Vec<String> = Vec::new();
         let mut add = |words: &[&str]| arguments.extend(words.iter().map(|&word| word.to_owned()));
         add(&["-m", &memory_mib.to_string(), "-c", "1024", "-A"]);
@@ -70,8 +67,7 @@ impl Configuration {
             };
             // The kernel may not allow io_uring: `auto` then is epoll. With `--io`, a seed has the same other options.
             let random_io = choose(random, &["epoll", "auto"]);
-            chosen_io = io.unwrap_or(random_io);
-            add(&["-o", &format!("io={chosen_io}")]);
+            add(&["-o", &format!("io={}", io.unwrap_or(random_io))]);
             let options = choose(
                 random,
                 &[
@@ -103,11 +99,15 @@ impl Configuration {
             program: program.to_owned(),
             memory_mib,
             item_size_max,
-            io: chosen_io.to_owned(),
             arguments,
             has_memory_file,
             has_tls: !is_memcached && server % 2 == 1,
         }
+    }
+
+    /// Returns the value of `-o io`. `None` for memcached.
+    pub fn io(&self) -> Option<&str> {
+        self.arguments.iter().find_map(|it| it.strip_prefix("io="))
     }
 
     fn command(&self) -> ServerCommand {

@@ -100,16 +100,11 @@ impl Given {
     }
 }
 
-/// Returns the default number of workers for this number of processors. More workers than processors would serve no more
-/// requests, and the system would switch between them.
-pub(super) fn threads_default(processors: usize) -> usize {
-    processors.clamp(1, THREADS_DEFAULT_MAX)
-}
-
 impl Draft {
-    /// Returns the number of workers (`-t`).
+    /// Returns the number of workers (`-t`). By default it is at most the number of processors: more workers would serve
+    /// no more requests, and the system would switch between them.
     pub fn threads(&self) -> usize {
-        self.given.threads.unwrap_or_else(|| threads_default(self.settings.source.processors))
+        self.given.threads.unwrap_or(self.settings.source.processors.min(THREADS_DEFAULT_MAX))
     }
 
     /// Adds a warning.
